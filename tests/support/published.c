@@ -399,6 +399,8 @@ struct published_answer published_attend(const struct published_attention *atten
                     answer.context.data[(i * heads + h) * v_head_dim + c] +=
                         weights[j] * v.data[j * v.columns + g * v_head_dim + c];
         }
+    for (int64_t i = 0; attention->gates.data && i < q.count * heads * v_head_dim; i++)
+        answer.context.data[i] *= attention->gates.data[i];
     return answer;
 }
 

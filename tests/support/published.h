@@ -135,6 +135,8 @@ struct published_attention {
     /* Added to the score of a key at this position for this query; NULL: none. */
     double (*bias)(int64_t head, int64_t query, int64_t key);
 
+    struct rows gates; /* what contexts are multiplied by; no data: nothing */
+
     const double *sinks; /* [heads]: what a row's softmax counts besides; NULL: nothing */
 
     /* Hides a key from a row, and changes the weights of a row over the keys that it sees; NULL:

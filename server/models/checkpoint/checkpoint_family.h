@@ -250,7 +250,9 @@ struct checkpoint_stack {
     bool queries_grow;        /* by llama_4_scaling_beta of the scaling */
     bool alpha_scales_theta;  /* the alpha of a scaling that is "dynamic", and nothing else of it */
     bool has_mscales;         /* LongRoPE's short_mscale and long_mscale: its attention_factor */
-    bool unscaled;            /* the scale is 1 */
+    bool rope_has_sections; /* mrope_section and mrope_interleaved of the scaling: which columns are
+                               turned by which of three positions, which are the same in a text */
+    bool unscaled;          /* the scale is 1 */
     bool (*has_window)(const cJSON *section, int64_t index); /* of a layer; NULL: all do */
     bool alibi_is_scaled; /* slopes are multiplied by the scale of the scores */
     const char *sinks; /* the tensor of a layer\'s sinks, named as those of attention; NULL: none */

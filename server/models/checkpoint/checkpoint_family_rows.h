@@ -72,4 +72,18 @@ enum {
 #define LLAMA_PASS                                                                                 \
     AROUND, LLAMA_NORMS, GATED, .activation = "hidden_act=silu", .tied = "tie_word_embeddings"
 
+/* A mixture of experts under the names of Qwen. Releases of transformers before 5 save each expert
+ * alone; what 5 itself computes with, and saves where it is asked to, is one tensor for all experts
+ * of a block. */
+#define EXPERTS(count, most, normalizes)                                                           \
+    .router = "mlp.gate", .expert = "mlp.experts.%.", .gate = "gate_proj", .up = "up_proj",        \
+    .down = "down_proj", .stacked_up = "mlp.experts.gate_up_proj",                                 \
+    .stacked_down = "mlp.experts.down_proj", .activation = "hidden_act=silu",                      \
+    .expert_count = "num_experts|num_local_experts=" #count,                                       \
+    .chosen_count = "num_experts_per_tok=" #most, .normalized = (normalizes)
+
+/* A mixture in every decoder_sparse_step-th block, but in none of mlp_only_layers. */
+#define QWEN_EXPERT_FIELDS "mlp_only_layers|decoder_sparse_step"
+bool checkpoint_has_experts_qwen(const struct checkpoint_run *run, int64_t block);
+
 #endif

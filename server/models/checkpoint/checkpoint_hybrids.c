@@ -41,7 +41,83 @@ static const char *other_kind_lfm2(const struct checkpoint_run *run, int64_t ind
     return !is_listed(run, "full_attn_idxs", index, &is_there) && is_there ? "convolution" : NULL;
 }
 
+/* Qwen3NextConfig: layer_types, or attention in every full_attention_interval-th layer. */
+static const char *other_kind_qwen(const struct checkpoint_run *run, int64_t index)
+{
+    static const char kind[] = "linear_attention";
+    const char *type = string_at(run->section, "layer_types", index);
+    const cJSON *every = cJSON_GetObjectItemCaseSensitive(run->section, "full_attention_interval");
+    const double interval = cJSON_IsNumber(every) ? every->valuedouble : 4;
+    if (type)
+        return strcmp(type, kind) == 0 ? kind : NULL;
+    return interval >= 1 && interval <= INT32_MAX && (index + 1) % (int64_t)interval != 0 ? kind
+                                                                                          : NULL;
+}
+
+/* qwen3_next/modeling_qwen3_next.py: Qwen3NextAttention, whose gate is in q_proj; of Qwen 3.5 the
+ * text, qwen3_5/modeling_qwen3_5.py, whose positions of time, height and width are then the same.
+ */
+#define QWEN_HYBRID                                                                                \
+    .kind = "self", .block = "layers.%.", .attention = "self_attn.",                               \
+    .projections = PROJECTIONS("q_proj", "k_proj", "v_proj", "o_proj"), .q_has_gate = true,        \
+    .causal = "=true", .head_dim = "head_dim=256", LLAMA_BIASES, .norms = { "q_norm", "k_norm" },  \
+    .norm_eps = "rms_norm_eps=0.000001", .norm_adds_one = true, .theta = "rope_theta=10000",       \
+    .rotary_fraction = "partial_rotary_factor=0.25", .other_kind = other_kind_qwen,                \
+    .reads = "full_attention_interval", POSITIONS(32768)
+#define QWEN_HYBRID_PASS                                                                           \
+    .tokens = "embed_tokens", .final_norm = "norm", LLAMA_NORMS,                                   \
+    .norm_eps = "rms_norm_eps=0.000001", .norm_adds_one = true, .recurrent = "linear_attn.",       \
+    .recurrence = checkpoint_recurrence_delta
+#define QWEN3_5                                                                                    \
+    QWEN_HYBRID, .rope_has_sections = true, .prefixes = "model.language_model.|model.|",           \
+                 .ignored = "mrope_*|mtp_*|mamba_ssm_dtype|vision_config|image_token_id|"          \
+                            "video_token_id|vision_*_token_id|language_model_only|text_config|"    \
+                            "intermediate_size|moe_intermediate_size|"                             \
+                            "shared_expert_intermediate_size",                                     \
+                 .expected = "attn_output_gate=true|output_gate_type=swish"
+#define QWEN_SHARED                                                                                \
+    .shared_expert = "mlp.shared_expert.", .shared_gate = "mlp.shared_expert_gate", .dense = "mlp."
+#define QWEN3_5_DENSE                                                                              \
+    QWEN_HYBRID_PASS, GATED, .activation = "hidden_act=silu", LM_HEAD("tie_word_embeddings"),      \
+                             .reads = CHECKPOINT_DELTA_FIELDS
+#define QWEN3_5_MIXTURE                                                                            \
+    QWEN_HYBRID_PASS, EXPERTS(256, 8, "=true"), QWEN_SHARED, LM_HEAD("tie_word_embeddings"),       \
+        .reads = CHECKPOINT_DELTA_FIELDS
+
 const struct checkpoint_stack checkpoint_hybrids[] = {
+    { .model_type = "qwen3_next",
+      QWEN_HYBRID,
+      .prefixes = "model.|",
+      SIZES(48, 2048, 16),
+      .kv_heads = "num_key_value_heads=2",
+      .ignored = "moe_intermediate_size|shared_expert_intermediate_size",
+      .pass = { QWEN_HYBRID_PASS, EXPERTS(512, 10, "norm_topk_prob=true"), QWEN_SHARED,
+                .has_experts = checkpoint_has_experts_qwen, LM_HEAD("tie_word_embeddings"),
+                .reads = QWEN_EXPERT_FIELDS "|" CHECKPOINT_DELTA_FIELDS } },
+    { .model_type = "qwen3_5",
+      QWEN3_5,
+      .section = "text_config",
+      .section_is_needed = true,
+      SIZES(32, 4096, 16),
+      .kv_heads = "num_key_value_heads=4",
+      .pass = { QWEN3_5_DENSE } },
+    { .model_type = "qwen3_5_text",
+      QWEN3_5,
+      SIZES(32, 4096, 16),
+      .kv_heads = "num_key_value_heads=4",
+      .pass = { QWEN3_5_DENSE } },
+    { .model_type = "qwen3_5_moe",
+      QWEN3_5,
+      .section = "text_config",
+      .section_is_needed = true,
+      SIZES(40, 2048, 16),
+      .kv_heads = "num_key_value_heads=2",
+      .pass = { QWEN3_5_MIXTURE } },
+    { .model_type = "qwen3_5_moe_text",
+      QWEN3_5,
+      SIZES(40, 2048, 16),
+      .kv_heads = "num_key_value_heads=2",
+      .pass = { QWEN3_5_MIXTURE } },
     /* The width of the feed-forward is that of its tensors, so what config.json makes it of is not
      * read. */
     { .model_type = "lfm2",

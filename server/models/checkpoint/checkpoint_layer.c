@@ -494,6 +494,10 @@ static cJSON *translate_scaling(struct checkpoint_layer *layer, const cJSON *sca
         return NULL;
     for (size_t i = 0; i < sizeof DROPPED / sizeof DROPPED[0]; i++)
         drop_member(copy, DROPPED[i]);
+    if (layer->run->stack->rope_has_sections) {
+        drop_member(copy, "mrope_section");
+        drop_member(copy, "mrope_interleaved");
+    }
     if (!name) /* none, or no string: the reader refuses it */
         return copy;
     drop_member(copy, "type");

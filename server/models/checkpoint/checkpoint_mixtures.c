@@ -14,9 +14,8 @@
 
 #include <string.h>
 
-/* Qwen2MoeDecoderLayer and Qwen3MoeDecoderLayer: a mixture in every decoder_sparse_step-th block,
- * but in none of mlp_only_layers. */
-static bool has_experts_qwen(const struct checkpoint_run *run, int64_t block)
+/* Qwen2MoeDecoderLayer and Qwen3MoeDecoderLayer. */
+bool checkpoint_has_experts_qwen(const struct checkpoint_run *run, int64_t block)
 {
     const cJSON *section = run->section;
     const struct json_numbers *dense = json_numbers_of(
@@ -95,13 +94,6 @@ static bool adjust_deepseek_v2(struct checkpoint_pass *pass, const cJSON *sectio
  * token from the rows that leave the last one. */
 #define FURTHER .further = "num_nextn_predict_layers"
 
-#define EXPERTS(count, most)                                                                       \
-    .router = "mlp.gate", .expert = "mlp.experts.%.", .gate = "gate_proj", .up = "up_proj",        \
-    .down = "down_proj", .stacked_up = "mlp.experts.gate_up_proj",                                 \
-    .stacked_down = "mlp.experts.down_proj", .activation = "hidden_act=silu",                      \
-    .expert_count = "num_experts|num_local_experts=" #count,                                       \
-    .chosen_count = "num_experts_per_tok=" #most, .normalized = "norm_topk_prob"
-
 /* DeepseekV3MoE. */
 #define EXPERTS_OF_GROUPS(count, most)                                                             \
     .router = "mlp.gate", .expert = "mlp.experts.%.", .gate = "gate_proj", .up = "up_proj",        \
@@ -140,8 +132,8 @@ static const struct checkpoint_latent LATENT = {
 /* qwen3_moe/modeling_qwen3_moe.py: Qwen3MoeSparseMoeBlock; qwen2_moe is the same. */
 #define QWEN_PASS                                                                                  \
     AROUND, LLAMA_NORMS, .norm_eps = "rms_norm_eps=0.000001", .tied = "tie_word_embeddings",       \
-                         .dense = "mlp.", .has_experts = has_experts_qwen,                         \
-                         .reads = "mlp_only_layers|decoder_sparse_step"
+                         .dense = "mlp.", .has_experts = checkpoint_has_experts_qwen,              \
+                         .reads = QWEN_EXPERT_FIELDS
 
 const struct checkpoint_stack checkpoint_mixtures[] = {
     { .model_type = "qwen3_moe",
@@ -157,7 +149,7 @@ const struct checkpoint_stack checkpoint_mixtures[] = {
       POSITIONS(32768),
       .reads = "use_sliding_window",
       .ignored = "max_window_layers|moe_intermediate_size",
-      .pass = { QWEN_PASS, EXPERTS(128, 8) } },
+      .pass = { QWEN_PASS, EXPERTS(128, 8, "norm_topk_prob") } },
     /* qwen2_moe/modeling_qwen2_moe.py: Qwen2MoeSparseMoeBlock. Which layers have windows is not the
      * same in all releases of transformers, and no published model has them. */
     { .model_type = "qwen2_moe",
@@ -171,7 +163,7 @@ const struct checkpoint_stack checkpoint_mixtures[] = {
       POSITIONS(32768),
       .ignored = "sliding_window|max_window_layers|moe_intermediate_size|"
                  "shared_expert_intermediate_size",
-      .pass = { QWEN_PASS, EXPERTS(60, 4), .shared_expert = "mlp.shared_expert.",
+      .pass = { QWEN_PASS, EXPERTS(60, 4, "norm_topk_prob"), .shared_expert = "mlp.shared_expert.",
                 .shared_gate = "mlp.shared_expert_gate" } },
     /* olmoe/modeling_olmoe.py: OlmoeAttention clips after its norms, which is not computed. */
     { .model_type = "olmoe",
@@ -186,7 +178,7 @@ const struct checkpoint_stack checkpoint_mixtures[] = {
       .refused = "clip_qkv",
       POSITIONS(4096),
       .pass = { AROUND, LLAMA_NORMS, .norm_eps = "rms_norm_eps=0.00001",
-                .tied = "tie_word_embeddings", EXPERTS(64, 8) } },
+                .tied = "tie_word_embeddings", EXPERTS(64, 8, "norm_topk_prob") } },
     /* granitemoe/modeling_granitemoe.py: GraniteMoeMoE, GraniteMoeTopKGating. */
     { .model_type = "granitemoe",
       LLAMA_TENSORS,

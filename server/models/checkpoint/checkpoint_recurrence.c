@@ -4,11 +4,13 @@
 #include "models/checkpoint/checkpoint_fields.h"
 
 #include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
 
 /* The depthwise convolution of columns columns, its weights [columns, 1, taps]. */
 static bool get_convolution(struct attn_convolution *convolution,
-                            struct checkpoint_pass_reader *reader, const char *taps_field,
-                            int64_t columns, bool has_bias)
+                            struct checkpoint_pass_reader *reader, const char *names,
+                            const char *taps_field, int64_t columns, bool has_bias)
 {
     const cJSON *section = reader->run->section;
     convolution->columns = columns;
@@ -20,10 +22,11 @@ static bool get_convolution(struct attn_convolution *convolution,
                          " rows (%.*s); expected 1 to %d",
                          convolution->taps, CHECKPOINT_FIELD_NAME(section, taps_field),
                          ATTN_CONVOLUTION_TAPS_MAX);
-    return checkpoint_pass_values(reader, &convolution->weight, "conv.weight",
-                                  columns * convolution->taps)
-           && (!has_bias
-               || checkpoint_pass_values(reader, &convolution->bias, "conv.bias", columns));
+    char weight[CHECKPOINT_NAME_BYTES], bias[CHECKPOINT_NAME_BYTES];
+    snprintf(weight, sizeof weight, "%s.weight", names);
+    snprintf(bias, sizeof bias, "%s.bias", names);
+    return checkpoint_pass_values(reader, &convolution->weight, weight, columns * convolution->taps)
+           && (!has_bias || checkpoint_pass_values(reader, &convolution->bias, bias, columns));
 }
 
 /* Source: Lfm2ShortConv of lfm2/modeling_lfm2.py. in_proj makes B, C and x, and the row is C times
@@ -44,7 +47,148 @@ bool checkpoint_recurrence_short_convolution(struct model_recurrence *recurrence
     return checkpoint_read_flag(reader->run->section, "conv_bias", &has_bias, reader->fault)
            && checkpoint_pass_linear(reader, &recurrence->in[0], "in_proj", 3 * width, width, false,
                                      has_bias)
-           && get_convolution(&recurrence->convolution, reader, "conv_L_cache=3", width, has_bias)
+           && get_convolution(&recurrence->convolution, reader, "conv", "conv_L_cache=3", width,
+                              has_bias)
            && checkpoint_pass_linear(reader, &recurrence->out, "out_proj", width, width, false,
                                      has_bias);
+}
+
+/* ----------------------------------------------------------------- gated delta rule -- */
+
+/* Sources: Qwen3NextGatedDeltaNet of qwen3_next/modeling_qwen3_next.py, Qwen3_5GatedDeltaNet of
+ * qwen3_5/modeling_qwen3_5.py. */
+struct delta_sizes {
+    int64_t k_heads, v_heads, k_dim, v_dim;
+    int64_t keys, values; /* columns of all heads */
+};
+
+static bool read_size(const struct checkpoint_pass_reader *reader, const char *field, int64_t *size)
+{
+    const cJSON *section = reader->run->section;
+    return checkpoint_read_integer(section, field, size, reader->fault)
+           && ((*size >= 1 && *size <= INT32_MAX)
+               || fault_set(reader->fault, FAULT_OPTION,
+                            "config.json's %.*s is %" PRId64 "; expected 1 to %d",
+                            CHECKPOINT_FIELD_NAME(section, field), *size, INT32_MAX));
+}
+
+static bool read_delta_sizes(const struct checkpoint_pass_reader *reader, struct delta_sizes *sizes)
+{
+    if (!read_size(reader, "linear_num_key_heads=16", &sizes->k_heads)
+        || !read_size(reader, "linear_num_value_heads=32", &sizes->v_heads)
+        || !read_size(reader, "linear_key_head_dim=128", &sizes->k_dim)
+        || !read_size(reader, "linear_value_head_dim=128", &sizes->v_dim))
+        return false;
+    if (sizes->v_heads % sizes->k_heads != 0)
+        return fault_set(reader->fault, FAULT_OPTION,
+                         "config.json's linear_num_value_heads is %" PRId64
+                         "; expected a multiple of linear_num_key_heads, %" PRId64,
+                         sizes->v_heads, sizes->k_heads);
+    sizes->keys = sizes->k_heads * sizes->k_dim;
+    sizes->values = sizes->v_heads * sizes->v_dim;
+    return true;
+}
+
+/* Columns: queries, keys, values, gates, betas, decays. */
+static bool get_delta_products(struct model_recurrence *recurrence,
+                               struct checkpoint_pass_reader *reader,
+                               const struct delta_sizes *sizes, int64_t width)
+{
+    const int64_t qkv = 2 * sizes->keys + sizes->values, heads = sizes->v_heads;
+    const int64_t shared = heads / sizes->k_heads;
+    struct attn_linear *in = recurrence->in;
+    if (!checkpoint_pass_has(reader, "in_proj_qkvz")) {
+        recurrence->in_count = 4;
+        return checkpoint_pass_matrix(reader, &in[0], "in_proj_qkv", qkv, width, false)
+               && checkpoint_pass_matrix(reader, &in[1], "in_proj_z", sizes->values, width, false)
+               && checkpoint_pass_matrix(reader, &in[2], "in_proj_b", heads, width, false)
+               && checkpoint_pass_matrix(reader, &in[3], "in_proj_a", heads, width, false);
+    }
+    recurrence->in_count = 2;
+    recurrence->groups[0] =
+        (struct model_column_groups){ .groups = sizes->k_heads,
+                                      .parts = { sizes->k_dim, sizes->k_dim, shared * sizes->v_dim,
+                                                 shared * sizes->v_dim },
+                                      .count = 4 };
+    recurrence->groups[1] = (struct model_column_groups){ .first = qkv + sizes->values,
+                                                          .groups = sizes->k_heads,
+                                                          .parts = { shared, shared },
+                                                          .count = 2 };
+    return checkpoint_pass_matrix(reader, &in[0], "in_proj_qkvz", qkv + sizes->values, width, false)
+           && checkpoint_pass_matrix(reader, &in[1], "in_proj_ba", 2 * heads, width, false);
+}
+
+/* -e^A_log, a rate for each head. */
+static bool get_rates(struct checkpoint_pass_reader *reader, const float **rates, int64_t heads)
+{
+    const float *stored;
+    float *made = arena_alloc(reader->parameters->arena, (size_t)heads * sizeof *made);
+    if (!made)
+        return fault_no_memory(reader->fault);
+    if (!checkpoint_pass_values_now(reader, &stored, "A_log", heads))
+        return false;
+    for (int64_t h = 0; h < heads; h++)
+        made[h] = (float)-exp((double)stored[h]);
+    *rates = made;
+    return true;
+}
+
+/* The norm of each head, whose weight all heads share. */
+static bool get_delta_norm(struct model_recurrence *recurrence,
+                           struct checkpoint_pass_reader *reader, const struct delta_sizes *sizes)
+{
+    const float *stored;
+    float *made = arena_alloc(reader->parameters->arena, (size_t)sizes->values * sizeof *made);
+    if (!made)
+        return fault_no_memory(reader->fault);
+    if (!checkpoint_pass_values_now(reader, &stored, "norm.weight", sizes->v_dim))
+        return false;
+    for (int64_t i = 0; i < sizes->values; i++)
+        made[i] = stored[i % sizes->v_dim];
+    recurrence->norm = (struct attn_norm){ .weight = made, .eps = reader->norm_eps };
+    recurrence->norm_groups = sizes->v_heads;
+    return true;
+}
+
+bool checkpoint_recurrence_delta(struct model_recurrence *recurrence,
+                                 struct checkpoint_pass_reader *reader, int64_t width)
+{
+    struct attn_linear_attention *attention = &recurrence->attention;
+    struct delta_sizes sizes;
+    if (!read_delta_sizes(reader, &sizes))
+        return false;
+    const int64_t qkv = 2 * sizes.keys + sizes.values;
+    *recurrence = (struct model_recurrence){
+        .kind = MODEL_RECURRENCE_DELTA,
+        .columns = qkv + sizes.values + 2 * sizes.v_heads,
+        .factor_at = -1,
+        .conv_gate_at = -1,
+        .gate_at = qkv,
+        .beta_at = qkv + sizes.values,
+        .decay_at = qkv + sizes.values + sizes.v_heads,
+        .attention = { .q_heads = sizes.k_heads,
+                       .k_heads = sizes.k_heads,
+                       .v_heads = sizes.v_heads,
+                       .k_head_dim = sizes.k_dim,
+                       .v_head_dim = sizes.v_dim,
+                       .has_decay = true,
+                       .has_beta = true,
+                       .beta_is_logit = true,
+                       .is_normalized = true,
+                       .norm_eps = 1e-6,
+                       .scale = 1 / sqrt((double)sizes.k_dim) },
+        .mixed = sizes.values,
+        .gate_activation = ATTN_SILU,
+        .gate_follows_norm = true,
+    };
+    return get_delta_products(recurrence, reader, &sizes, width)
+           && get_convolution(&recurrence->convolution, reader, "conv1d",
+                              "linear_conv_kernel_dim=4", qkv, false)
+           && checkpoint_read_activation(reader->run->section, "hidden_act=silu",
+                                         &recurrence->convolution.activation, reader->fault)
+           && get_rates(reader, &attention->decay_rate, sizes.v_heads)
+           && checkpoint_pass_values(reader, &attention->decay_bias, "dt_bias", sizes.v_heads)
+           && get_delta_norm(recurrence, reader, &sizes)
+           && checkpoint_pass_matrix(reader, &recurrence->out, "out_proj", width, sizes.values,
+                                     false);
 }

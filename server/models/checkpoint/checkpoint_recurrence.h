@@ -11,4 +11,13 @@
 bool checkpoint_recurrence_short_convolution(struct model_recurrence *recurrence,
                                              struct checkpoint_pass_reader *reader, int64_t width);
 
+/* The gated delta rule of Qwen3-Next and Qwen 3.5: in_proj_qkvz and in_proj_ba, in groups by the
+ * heads of keys, or in_proj_qkv, in_proj_z, in_proj_b and in_proj_a; conv1d, dt_bias, A_log, norm,
+ * out_proj. */
+#define CHECKPOINT_DELTA_FIELDS                                                                    \
+    "linear_num_key_heads|linear_num_value_heads|linear_key_head_dim|linear_value_head_dim|"       \
+    "linear_conv_kernel_dim"
+bool checkpoint_recurrence_delta(struct model_recurrence *recurrence,
+                                 struct checkpoint_pass_reader *reader, int64_t width);
+
 #endif

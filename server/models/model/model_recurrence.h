@@ -1,7 +1,7 @@
 /* model_recurrence.h - what a layer computes that keeps a state in place of keys and values, as
  * plain data for the steps of recurrence.h:
  *
- *     row = in[0](x), in[1](x), ... side by side                 [columns]
+ *     row = in[0](x), in[1](x), ... side by side, in order       [columns]
  *     convolved = convolution(columns of row)
  *     mixed = recurrence(convolved, other columns of row)        of its kind
  *     y = out(norm and gate(mixed))
@@ -10,6 +10,7 @@
 #ifndef ATTND_MODEL_RECURRENCE_H
 #define ATTND_MODEL_RECURRENCE_H
 
+#include "linear_attention.h"
 #include "recurrence.h"
 #include "rows.h"
 
@@ -19,6 +20,15 @@ enum { MODEL_RECURRENCE_PRODUCTS_MAX = 4 };
 enum model_recurrence_kind {
     MODEL_RECURRENCE_NONE, /* nothing: convolved rows are mixed rows */
     MODEL_RECURRENCE_SSD,  /* convolved rows are x, b, c side by side */
+    MODEL_RECURRENCE_DELTA /* convolved rows are queries, keys, values side by side */
+};
+
+/* Products whose columns are not in order: in groups, each of some columns of each of count parts.
+ * They become the columns of part 0 of all groups, then those of part 1, and so on. */
+struct model_column_groups {
+    int64_t first, groups; /* groups 0: all columns are in order */
+    int64_t parts[MODEL_RECURRENCE_PRODUCTS_MAX];
+    int count;
 };
 
 struct model_recurrence {
@@ -26,6 +36,7 @@ struct model_recurrence {
     struct attn_linear in[MODEL_RECURRENCE_PRODUCTS_MAX]; /* [in_count] */
     int in_count;
     int64_t columns; /* of all of them */
+    struct model_column_groups groups[2];
 
     struct attn_convolution convolution;
     int64_t convolved_at;            /* its columns of a row begin here */
@@ -33,6 +44,9 @@ struct model_recurrence {
 
     struct attn_ssd ssd;
     int64_t dt_at; /* the columns of dt */
+
+    struct attn_linear_attention attention;
+    int64_t decay_at, beta_at; /* the columns of decay and beta */
 
     int64_t mixed;   /* columns of mixed rows */
     int64_t gate_at; /* columns of a row whose activation multiplies mixed rows; -1: none */
@@ -48,7 +62,10 @@ struct model_recurrence {
 static inline int64_t model_recurrence_state(const struct model_recurrence *recurrence)
 {
     return attn_convolution_state(&recurrence->convolution)
-           + (recurrence->kind == MODEL_RECURRENCE_SSD ? attn_ssd_state(&recurrence->ssd) : 0);
+           + (recurrence->kind == MODEL_RECURRENCE_SSD ? attn_ssd_state(&recurrence->ssd)
+              : recurrence->kind == MODEL_RECURRENCE_DELTA
+                  ? attn_linear_attention_state(&recurrence->attention)
+                  : 0);
 }
 
 #endif

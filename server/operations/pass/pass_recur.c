@@ -12,7 +12,8 @@
 /* Turns of a panel. */
 enum {
     TURN_IN,
-    TURN_CONVOLVE = TURN_IN + MODEL_RECURRENCE_PRODUCTS_MAX,
+    TURN_ORDER = TURN_IN + MODEL_RECURRENCE_PRODUCTS_MAX,
+    TURN_CONVOLVE,
     TURN_MIX,
     TURN_FINISH,
     TURN_OUT,
@@ -118,6 +119,43 @@ static struct attn_ssd_problem ssd_of(const struct pass *pass, const struct pass
     };
 }
 
+static struct attn_linear_attention_problem attention_of(const struct pass *pass,
+                                                         const struct pass_step *step,
+                                                         const struct pass_sequence *sequence,
+                                                         const struct panel *panel)
+{
+    const struct model_recurrence *recurrence = step->block->recurrence;
+    const struct attn_linear_attention *attention = &recurrence->attention;
+    const struct panel part = part_of(sequence, step->stream, panel);
+    const bool is_start = part.first == sequence->first[step->stream];
+    const int64_t row = part.first - panel->first, stride = recurrence->convolution.columns;
+    const int64_t at = attn_convolution_state(&recurrence->convolution);
+    const float *query = (const float *)pass->recurrent->convolved.memory + row * stride;
+    const float *key = query + attention->q_heads * attention->k_head_dim;
+    const float *others =
+        (const float *)pass->recurrent->projected.memory + row * recurrence->columns;
+    const float *before = is_start ? sequence->state_before : sequence->state_after;
+    return (struct attn_linear_attention_problem){
+        .attention = attention,
+        .query = query,
+        .key = key,
+        .value = key + attention->k_heads * attention->k_head_dim,
+        .decay = others + recurrence->decay_at,
+        .beta = others + recurrence->beta_at,
+        .query_stride = stride,
+        .key_stride = stride,
+        .value_stride = stride,
+        .decay_stride = recurrence->columns,
+        .beta_stride = recurrence->columns,
+        .y = (float *)pass->recurrent->mixed.memory + row * recurrence->mixed,
+        .y_stride = recurrence->mixed,
+        .before = before ? before + at : NULL,
+        .after = sequence->state_after + at,
+        .row_count = part.count,
+        .kernels = pass->limits.kernels,
+    };
+}
+
 /* ------------------------------------------------------------------------ planning -- */
 
 /* Where the state of the sequence is and goes to. Once it is open, it stays where it is. */
@@ -172,7 +210,24 @@ static void add_work(const struct pass *pass, const struct pass_step *step, stru
         if (recurrence->kind == MODEL_RECURRENCE_SSD)
             attn_ssd_work(
                 &(struct attn_ssd_problem){ .ssd = &recurrence->ssd, .row_count = length }, work);
+        if (recurrence->kind == MODEL_RECURRENCE_DELTA)
+            attn_linear_attention_work(
+                &(struct attn_linear_attention_problem){ .attention = &recurrence->attention,
+                                                         .row_count = length },
+                work);
     }
+}
+
+/* The workspace of a task, beside those of products. */
+static size_t workspace_of(const struct model_recurrence *recurrence)
+{
+    const size_t ordered = recurrence->groups[0].groups > 0
+                               ? ((size_t)recurrence->columns * sizeof(float) + 63) / 64 * 64
+                               : 0;
+    const size_t mixed = recurrence->kind == MODEL_RECURRENCE_DELTA
+                             ? attn_linear_attention_workspace_bytes(&recurrence->attention)
+                             : 0;
+    return ordered > mixed ? ordered : mixed;
 }
 
 static bool recur_plan(struct pass *pass, const struct pass_step *step, struct attn_work *work,
@@ -183,6 +238,8 @@ static bool recur_plan(struct pass *pass, const struct pass_step *step, struct a
         if (!open_state(pass, step, &pass->sequences[i], fault))
             return false;
     add_work(pass, step, work);
+    if (workspace_of(step->block->recurrence) > pass->workspace_bytes)
+        pass->workspace_bytes = workspace_of(step->block->recurrence);
     return keep_rows(pass, step->block->recurrence, rows < PASS_PANEL_ROWS ? rows : PASS_PANEL_ROWS,
                      fault);
 }
@@ -221,6 +278,10 @@ static int64_t sequence_tasks(struct pass *pass, const struct pass_step *step, i
         } else if (recurrence->kind == MODEL_RECURRENCE_SSD) {
             const struct attn_ssd_problem problem = ssd_of(pass, step, sequence, panel);
             count += attn_ssd_tasks(&problem);
+        } else if (recurrence->kind == MODEL_RECURRENCE_DELTA) {
+            const struct attn_linear_attention_problem problem =
+                attention_of(pass, step, sequence, panel);
+            count += attn_linear_attention_tasks(&problem);
         }
     }
     pass->first_task[pass->sequence_count] = count;
@@ -242,6 +303,9 @@ static int64_t recur_tasks(struct pass *pass, const struct pass_step *step, int 
         return PASS_OVER;
     }
     switch (turn % PANEL_TURNS) {
+    case TURN_ORDER:
+        return recurrence->groups[0].groups > 0 ? pass_row_tasks(panel.count, recurrence->columns)
+                                                : 0;
     case TURN_CONVOLVE:
     case TURN_MIX:
         return sequence_tasks(pass, step, turn % PANEL_TURNS, &panel);
@@ -255,8 +319,30 @@ static int64_t recur_tasks(struct pass *pass, const struct pass_step *step, int 
     }
 }
 
+/* Puts the columns of one row of products in order; memory has room for a row. */
+static void order_columns(float *row, const struct model_column_groups *groups, float *memory)
+{
+    int64_t all = 0, at = 0;
+    for (int p = 0; p < groups->count; p++)
+        all += groups->parts[p];
+    row += groups->first;
+    memcpy(memory, row, (size_t)(all * groups->groups) * sizeof *row);
+    for (int p = 0; p < groups->count; at += groups->parts[p++])
+        for (int64_t g = 0; g < groups->groups; g++, row += groups->parts[p])
+            memcpy(row, memory + g * all + at, (size_t)groups->parts[p] * sizeof *row);
+}
+
+static void order_rows(const struct pass *pass, const struct model_recurrence *recurrence,
+                       int64_t first, int64_t count, float *memory)
+{
+    float *rows = pass->recurrent->projected.memory;
+    for (int64_t i = first; i < first + count; i++)
+        for (int g = 0; g < 2; g++)
+            order_columns(rows + i * recurrence->columns, &recurrence->groups[g], memory);
+}
+
 static void run_sequence(const struct pass *pass, const struct pass_step *step, int turn,
-                         int64_t task, const struct panel *panel)
+                         int64_t task, const struct panel *panel, void *workspace)
 {
     int64_t i = 0;
     while (pass->first_task[i + 1] <= task)
@@ -266,6 +352,10 @@ static void run_sequence(const struct pass *pass, const struct pass_step *step, 
         const struct attn_convolution_problem problem =
             convolution_of(pass, step, &pass->sequences[i], panel);
         attn_convolution_run(&problem, task);
+    } else if (step->block->recurrence->kind == MODEL_RECURRENCE_DELTA) {
+        const struct attn_linear_attention_problem problem =
+            attention_of(pass, step, &pass->sequences[i], panel);
+        attn_linear_attention_run(&problem, task, workspace);
     } else {
         const struct attn_ssd_problem problem = ssd_of(pass, step, &pass->sequences[i], panel);
         attn_ssd_run(&problem, task);
@@ -301,9 +391,13 @@ static void recur_run(const struct pass *pass, const struct pass_step *step, int
     const struct panel panel = panel_of(pass, step, turn);
     int64_t first, count;
     switch (turn % PANEL_TURNS) {
+    case TURN_ORDER:
+        pass_task_rows(panel.count, recurrence->columns, task, &first, &count);
+        order_rows(pass, recurrence, first, count, workspace);
+        return;
     case TURN_CONVOLVE:
     case TURN_MIX:
-        run_sequence(pass, step, turn % PANEL_TURNS, task, &panel);
+        run_sequence(pass, step, turn % PANEL_TURNS, task, &panel, workspace);
         return;
     case TURN_FINISH:
         pass_task_rows(panel.count, recurrence->mixed, task, &first, &count);
