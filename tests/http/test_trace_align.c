@@ -198,6 +198,9 @@ TEST(refused)
           "align_heads came without the output align" },
         { "{\"model\":\"whisper\",\"sound\":[0],\"outputs\":[\"align\"],\"align_heads\":[]}",
           "option", "/align_heads", "expected one or more" },
+        { "{\"model\":\"whisper\",\"sound\":[0],\"outputs\":[\"align\"],"
+          "\"align_heads\":[[5,0],[5,1],[5,0]]}",
+          "option", "/align_heads/2", "is that of 0 once more; expected each head once" },
         { "{\"model\":\"whisper\",\"sound\":[0],\"outputs\":[\"align\"],\"align_heads\":[[0,0]]}",
           "option", "/align_heads/0", "expected a layer of cross attention" },
         { "{\"model\":\"whisper\",\"sound\":[0],\"outputs\":[\"align\"],"

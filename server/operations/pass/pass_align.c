@@ -7,6 +7,10 @@
 
 enum { TURN_MAPS, TURN_ALIGN };
 
+/* A weight that is smoothed takes as long as so many numbers that are moved, most of it for the
+ * median of seven; a cell of the path, and a weight of a head on its way into the mean. */
+enum { SMOOTH_MOVES = 70, PATH_MOVES = 8, MEAN_MOVES = 2 };
+
 static bool align_is_read(const struct pass *pass, const struct pass_step *step,
                           const struct pass_sequence *sequence)
 {
@@ -16,6 +20,23 @@ static bool align_is_read(const struct pass *pass, const struct pass_step *step,
         if (align->heads[i][0] == step->layer)
             return true;
     return false;
+}
+
+static bool align_plan(struct pass *pass, const struct pass_step *step,
+                       struct pass_sequence *sequence, struct attn_work *work, struct fault *fault)
+{
+    const struct trace_align *align = sequence->item->align;
+    const double numbers = (double)align->rows * (double)align->keys;
+    int64_t heads = 0;
+    (void)pass;
+    (void)fault;
+    for (int64_t i = 0; i < align->head_count; i++)
+        heads += align->heads[i][0] == step->layer;
+    if (work && align->is_speech)
+        work->moved_numbers += SMOOTH_MOVES * numbers * (double)heads;
+    if (work && step->layer == align->last_layer)
+        work->moved_numbers += numbers * (PATH_MOVES + MEAN_MOVES * (double)align->head_count);
+    return true;
 }
 
 static size_t map_workspace_bytes(const struct pass *pass, const struct pass_step *step,
@@ -100,5 +121,5 @@ static void align_run(const struct pass *pass, const struct pass_step *step,
         make_map(sequence, task, workspace);
 }
 
-const struct pass_map_reader pass_align = { align_is_read, NULL, map_workspace_bytes, align_tasks,
-                                            align_run };
+const struct pass_map_reader pass_align = { align_is_read, align_plan, map_workspace_bytes,
+                                            align_tasks, align_run };

@@ -19,11 +19,31 @@ static bool refuse_head(const struct trace_item *item, int64_t i, struct fault *
         i, item->align_heads[i].begin, item->align_heads[i].end, item->model->name);
 }
 
+/* Each head once: there are then no more than the model has. */
+static bool check_is_new(const struct trace_item *item, int64_t i, struct fault *fault)
+{
+    char pointer[FAULT_POINTER_MAX];
+    int64_t earlier = 0;
+    while (earlier < i
+           && (item->align_heads[earlier].begin != item->align_heads[i].begin
+               || item->align_heads[earlier].end != item->align_heads[i].end))
+        earlier++;
+    if (earlier == i)
+        return true;
+    snprintf(pointer, sizeof pointer, "/align_heads/%" PRId64, i);
+    return fault_set_at(fault, pointer, FAULT_OPTION,
+                        "align_heads[%" PRId64 "] is that of %" PRId64
+                        " once more; expected each head once",
+                        i, earlier);
+}
+
 static bool take_heads(const struct trace_item *item, int64_t (*heads)[2], struct fault *fault)
 {
     const struct model *model = item->model;
     for (int64_t i = 0; i < item->align_head_count; i++) {
         const int64_t layer = item->align_heads[i].begin, head = item->align_heads[i].end;
+        if (!check_is_new(item, i, fault))
+            return false;
         if (layer < 0 || layer >= model->layer_count
             || !trace_place_of(model->forward, layer).is_cross || head < 0
             || head >= model->layers[layer].layer.q_heads)
