@@ -8,7 +8,8 @@
  *
  * Angles are computed in double: at position 100 000 a float angle would already be off by
  * hundredths of a turn. Sums are in double too, so that each rotated number is rounded once. All
- * heads of a row rotate by the same angles, so these are computed once for each row. */
+ * heads of a row rotate by the same angles, so these are computed once for each row, several pairs
+ * at a time. */
 #include "rope.h"
 
 #include "base/internal.h"
@@ -334,21 +335,130 @@ static void grow_rest(const struct attn_rope *rope, const struct attn_rope_rows 
     }
 }
 
-void attn_rope_rotate(const struct attn_rope *rope, const struct attn_rope_rows *rows)
+/* Pairs whose cosines and sines are computed together. */
+enum { TURN_PAIRS = 64, TURN_LANES = 2 };
+
+typedef double turn_vec __attribute__((vector_size(TURN_LANES * sizeof(double))));
+typedef int64_t turn_bits __attribute__((vector_size(TURN_LANES * sizeof(int64_t))));
+typedef float turn_floats __attribute__((vector_size(TURN_LANES * sizeof(float))));
+
+/* Beyond this many radians, quarters of a turn are no longer subtracted exactly. */
+static const double TURN_MOST = 1e6;
+
+static turn_vec turn_select(turn_bits mask, turn_vec yes, turn_vec no)
+{
+    return (turn_vec)((mask & (turn_bits)yes) | (~mask & (turn_bits)no));
+}
+
+/* Cosine and sine of angles of at most TURN_MOST, within 2e-16. Quarter turns are subtracted in
+ * three parts, of which the products with their number, of 20 bits, are exact for the first two;
+ * the rest, at most an eighth of a turn, goes to the polynomials of fdlibm (k_sin.c, k_cos.c). */
+static void turn(const double *angles, double *cosines, double *sines)
+{
+    const double to_integer = 0x1.8p52;
+    turn_vec angle, cosine, sine;
+
+    memcpy(&angle, angles, sizeof angle);
+    const turn_vec shifted = angle * 6.36619772367581382433e-01 + to_integer;
+    const turn_vec quarters = shifted - to_integer;
+    const turn_bits quarter = (turn_bits)shifted;
+    const turn_vec r =
+        ((angle - quarters * 1.57079632673412561417e+00) - quarters * 6.07710050630396597660e-11)
+        - quarters * 2.02226624879595063154e-21;
+    const turn_vec z = r * r;
+    turn_vec s = z * 1.58969099521155010221e-10 - 2.50507602534068634195e-08;
+    s = s * z + 2.75573137070700676789e-06;
+    s = s * z - 1.98412698298579493134e-04;
+    s = s * z + 8.33333333332248946124e-03;
+    s = s * z - 1.66666666666666324348e-01;
+    s = r + r * (z * s);
+    turn_vec c = 2.08757232129817482790e-09 - z * 1.13596475577881948265e-11;
+    c = c * z - 2.75573143513906633035e-07;
+    c = c * z + 2.48015872894767294178e-05;
+    c = c * z - 1.38888888888741095749e-03;
+    c = c * z + 4.16666666666666019037e-02;
+    c = 1.0 - (0.5 * z - z * z * c);
+    const turn_bits swaps = -(quarter & 1);
+    cosine = turn_select(swaps, s, c);
+    sine = turn_select(swaps, c, s);
+    cosine = (turn_vec)((turn_bits)cosine ^ ((quarter + 1) & 2) << 62);
+    sine = (turn_vec)((turn_bits)sine ^ (quarter & 2) << 62);
+    memcpy(cosines, &cosine, sizeof cosine);
+    memcpy(sines, &sine, sizeof sine);
+}
+
+static void turn_all(const double *angles, int64_t count, double *cosines, double *sines)
+{
+    for (int64_t c = 0; c < count; c += TURN_LANES) {
+        bool is_far = false;
+        turn(angles + c, cosines + c, sines + c);
+        for (int64_t k = c; k < c + TURN_LANES; k++)
+            is_far = is_far || fabs(angles[k]) > TURN_MOST;
+        for (int64_t k = c; is_far && k < c + TURN_LANES; k++) {
+            cosines[k] = cos(angles[k]);
+            sines[k] = sin(angles[k]);
+        }
+    }
+}
+
+/* Rotate count pairs of a head that lie side by side. */
+static void rotate_side(float *first, float *second, int64_t count, const double *cosines,
+                        const double *sines)
+{
+    int64_t c = 0;
+
+    for (; c + TURN_LANES <= count; c += TURN_LANES) {
+        turn_floats low, high;
+        turn_vec cosine, sine;
+        memcpy(&low, first + c, sizeof low);
+        memcpy(&high, second + c, sizeof high);
+        memcpy(&cosine, cosines + c, sizeof cosine);
+        memcpy(&sine, sines + c, sizeof sine);
+        const turn_vec a = __builtin_convertvector(low, turn_vec);
+        const turn_vec b = __builtin_convertvector(high, turn_vec);
+        low = __builtin_convertvector(a * cosine - b * sine, turn_floats);
+        high = __builtin_convertvector(a * sine + b * cosine, turn_floats);
+        memcpy(first + c, &low, sizeof low);
+        memcpy(second + c, &high, sizeof high);
+    }
+    for (; c < count; c++)
+        rotate_pair(first + c, 0, first + c, 0, 1, second - first, cosines[c], sines[c]);
+}
+
+/* Rotate the pairs from first on, at most TURN_PAIRS, of one row. */
+static void rotate_pairs(const struct attn_rope *rope, const struct attn_rope_rows *rows,
+                         int64_t row, int64_t first, int64_t count, const double *frequencies)
 {
     const struct pairing pairs = pair_up(rope->dim, rope->interleaved);
-    const double attention_factor = attn_rope_attention_factor(rope);
+    const double factor = attn_rope_attention_factor(rope) * growth_of(rope, rows, row);
+    double angles[TURN_PAIRS] = { 0 }, cosines[TURN_PAIRS], sines[TURN_PAIRS];
 
-    for (int64_t c = 0; c < pairs.count; c++) {
-        const double frequency = attn_rope_frequency(rope, c, rows->sequence_length);
-        for (int64_t i = 0; i < rows->row_count; i++) {
-            const double factor = attention_factor * growth_of(rope, rows, i);
-            const double angle = place_of(rope, c, rows->first_position + (double)i) * frequency;
-            const double sine = rows->transposed ? -sin(angle) : sin(angle);
-            float *pair = rows->data + i * rows->row_stride + c * pairs.step;
-            rotate_pair(pair, rows->head_dim, pair, rows->head_dim, rows->heads, pairs.apart,
-                        factor * cos(angle), factor * sine);
-        }
+    for (int64_t c = 0; c < count; c++)
+        angles[c] = place_of(rope, first + c, rows->first_position + (double)row) * frequencies[c];
+    turn_all(angles, count, cosines, sines);
+    for (int64_t c = 0; c < count; c++) {
+        cosines[c] *= factor;
+        sines[c] *= rows->transposed ? -factor : factor;
+    }
+    float *head = rows->data + row * rows->row_stride + first * pairs.step;
+    for (int64_t h = 0; !rope->interleaved && h < rows->heads; h++, head += rows->head_dim)
+        rotate_side(head, head + pairs.apart, count, cosines, sines);
+    for (int64_t c = 0; rope->interleaved && c < count; c++)
+        rotate_pair(head + c * pairs.step, rows->head_dim, head + c * pairs.step, rows->head_dim,
+                    rows->heads, pairs.apart, cosines[c], sines[c]);
+}
+
+void attn_rope_rotate(const struct attn_rope *rope, const struct attn_rope_rows *rows)
+{
+    const int64_t pairs = rope->dim / 2;
+    double frequencies[TURN_PAIRS];
+
+    for (int64_t first = 0; first < pairs; first += TURN_PAIRS) {
+        const int64_t count = attn_min(TURN_PAIRS, pairs - first);
+        for (int64_t c = 0; c < count; c++)
+            frequencies[c] = attn_rope_frequency(rope, first + c, rows->sequence_length);
+        for (int64_t i = 0; i < rows->row_count; i++)
+            rotate_pairs(rope, rows, i, first, count, frequencies);
     }
     grow_rest(rope, rows);
 }
