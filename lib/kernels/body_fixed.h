@@ -481,6 +481,11 @@ static void project_fixed(const struct attn_fixed_project *project)
         .groups = span / (quads_of(kind->form) * 4),
     };
 
+    for (int64_t r = 0; r < project->row_count; r++)
+        if (project->bias != NULL)
+            memcpy(project->y[r], project->bias, (size_t)project->out * sizeof(float));
+        else
+            memset(project->y[r], 0, (size_t)project->out * sizeof(float));
     for (int64_t first = 0; first < project->in; first += span) {
         for (int64_t r = 0; r < project->row_count; r++)
             rows[r] = cut_row(kind, project, r, first, span);
@@ -514,9 +519,11 @@ INLINE void cut_tiles(uint16_t *tiles, float *sums, const struct attn_fixed_proj
             uint16_t *to =
                 tiles + ((i / ATTN_FIXED_UNIT * row_tiles + r / LANES) * digits) * ATTN_FIXED_TILE
                 + r % LANES * ATTN_FIXED_UNIT;
-            struct fixed_inputs inputs = { 0 };
+            struct fixed_inputs inputs;
             if (r < project->row_count)
                 cut_inputs(&inputs, project->x[r] + first + i, digits);
+            else
+                memset(&inputs, 0, sizeof inputs);
             float place = inputs.unit;
             UNROLL
             for (int d = 0; d < digits; d++, place *= 256.0f)

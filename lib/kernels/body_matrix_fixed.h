@@ -18,7 +18,10 @@
 enum {
     FIXED_PANELS = 4, /* side by side */
     FIXED_WIDTH = FIXED_PANELS * ATTN_FIXED_OUTPUTS,
-    FIXED_SUMS = 2 * LANES * 2 * LANES /* rows by outputs of four tiles */
+    FIXED_SUMS = 2 * LANES * 2 * LANES, /* rows by outputs of four tiles */
+    FIXED_PARTS = 2,                    /* that outputs meet before they go back to their rows */
+    FIXED_PART_ROWS = ATTN_FIXED_PART / ATTN_FIXED_UNIT * ATTN_PROJECT_ROWS_MAX / LANES
+                      * ATTN_FIXED_DIGITS_MAX * ATTN_FIXED_TILE
 };
 
 /* The room of one call. */
@@ -26,9 +29,8 @@ struct fixed_room {
     struct attn_fixed_panel panel[FIXED_PANELS];
     float y[ATTN_PROJECT_ROWS_MAX][FIXED_WIDTH];
     float products[FIXED_SUMS];
-    float sums[ATTN_FIXED_PART / 16][ATTN_PROJECT_ROWS_MAX];
-    uint16_t rows[ATTN_FIXED_PART / ATTN_FIXED_UNIT * ATTN_PROJECT_ROWS_MAX / LANES
-                  * ATTN_FIXED_DIGITS_MAX * ATTN_FIXED_TILE];
+    float sums[FIXED_PARTS][ATTN_FIXED_PART / 16][ATTN_PROJECT_ROWS_MAX];
+    uint16_t rows[FIXED_PARTS][FIXED_PART_ROWS];
 };
 _Static_assert(sizeof(struct fixed_room) <= ATTN_PROJECT_WORK * sizeof(float),
                "rows, weights and sums have room");
@@ -88,7 +90,7 @@ INLINE void scale_group(float (*y)[FIXED_WIDTH], const float *products,
 
 /* Two panels and all rows of one group; rows: those of its inputs. */
 static void add_fixed_group(const struct attn_fixed_project *project, struct fixed_room *room,
-                            int pair, int g, const uint16_t *rows)
+                            int pair, int g, const float *sums, const uint16_t *rows)
 {
     const struct attn_fixed_panel *panels = room->panel + 2 * pair;
     const bool has_less = attn_fixed_has_less(project->blocks);
@@ -104,52 +106,59 @@ static void add_fixed_group(const struct attn_fixed_project *project, struct fix
             multiply_group(room->products, from, panels[0].tiles[g], panels[1].tiles[g],
                            project->digits, false);
         if (has_less)
-            scale_group(y, room->products, panels, g, room->sums[g] + r, count, true);
+            scale_group(y, room->products, panels, g, sums + r, count, true);
         else
-            scale_group(y, room->products, panels, g, room->sums[g] + r, count, false);
+            scale_group(y, room->products, panels, g, sums + r, count, false);
     }
 }
 
-/* Numbers of y and those of the room; a row has count of them. */
-static void copy_outputs(const struct attn_fixed_project *project, struct fixed_room *room,
-                         int64_t output, bool is_end)
+/* The outputs of a visit begin with the bias, or with what was visited before. */
+static void begin_outputs(const struct attn_fixed_project *project, struct fixed_room *room,
+                          int64_t output, bool is_first)
+{
+    static const float zeros[FIXED_WIDTH];
+    const int64_t rest = project->out - output, count = rest < FIXED_WIDTH ? rest : FIXED_WIDTH;
+    const float *bias = project->bias != NULL ? project->bias + output : zeros;
+
+    for (int64_t r = 0; r < project->row_count; r++) {
+        const float *from = is_first ? bias : project->y[r] + output;
+        for (int64_t o = 0; o < count; o += LANES)
+            _mm512_store_ps(room->y[r] + o,
+                            _mm512_maskz_loadu_ps(first_lanes(count - o), from + o));
+    }
+}
+
+static void end_outputs(const struct attn_fixed_project *project, const struct fixed_room *room,
+                        int64_t output)
 {
     const int64_t rest = project->out - output, count = rest < FIXED_WIDTH ? rest : FIXED_WIDTH;
 
     for (int64_t r = 0; r < project->row_count; r++)
-        for (int64_t o = 0; o < count; o += LANES) {
-            const __mmask16 present = first_lanes(count - o);
-            float *y = project->y[r] + output + o;
-            if (is_end)
-                _mm512_mask_storeu_ps(y, present, _mm512_load_ps(room->y[r] + o));
-            else
-                _mm512_store_ps(room->y[r] + o, _mm512_maskz_loadu_ps(present, y));
-        }
+        for (int64_t o = 0; o < count; o += LANES)
+            _mm512_mask_storeu_ps(project->y[r] + output + o, first_lanes(count - o),
+                                  _mm512_load_ps(room->y[r] + o));
 }
 
-/* The inputs of a part, from input on, and up to FIXED_WIDTH outputs. */
+/* Part number part of the room, whose inputs begin at input, and up to FIXED_WIDTH outputs. */
 static void add_fixed_part(const struct attn_fixed_kernels *kernels,
                            const struct attn_fixed_project *project, struct fixed_room *room,
-                           int64_t output, int64_t input)
+                           int64_t output, int64_t input, int part)
 {
     const int64_t size = attn_fixed_group(project->blocks), rest = project->in - input;
     const int64_t groups = (rest < ATTN_FIXED_PART ? rest : ATTN_FIXED_PART) / size;
-    const int64_t row_tiles = (project->row_count + LANES - 1) / LANES;
+    const int64_t step =
+        (project->row_count + LANES - 1) / LANES * project->digits * ATTN_FIXED_TILE;
     const int64_t outputs =
         project->out - output < FIXED_WIDTH ? project->out - output : FIXED_WIDTH;
 
-    copy_outputs(project, room, output, false);
     for (int64_t o = 0; o < outputs; o += ATTN_FIXED_OUTPUTS)
         kernels->lay(&room->panel[o / ATTN_FIXED_OUTPUTS], project, output + o, input);
     if ((outputs + LANES - 1) / LANES % 2 != 0)
         kernels->lay(&room->panel[outputs / LANES / 2 * 2 + 1], project, output, input);
     for (int64_t g = 0; g < groups; g++)
         for (int pair = 0; pair * 2 * LANES < outputs; pair++)
-            add_fixed_group(project, room, pair, (int)g,
-                            room->rows
-                                + g * size / ATTN_FIXED_UNIT * row_tiles * project->digits
-                                      * ATTN_FIXED_TILE);
-    copy_outputs(project, room, output, true);
+            add_fixed_group(project, room, pair, (int)g, room->sums[part][g],
+                            room->rows[part] + g * size / ATTN_FIXED_UNIT * step);
 }
 
 static void multiply_fixed(const struct attn_fixed_kernels *kernels,
@@ -158,10 +167,17 @@ static void multiply_fixed(const struct attn_fixed_kernels *kernels,
     struct fixed_room *room = (struct fixed_room *)(void *)project->work;
 
     begin();
-    for (int64_t i = 0; i < project->in; i += ATTN_FIXED_PART) {
-        kernels->cut(room->rows, room->sums[0], project, i);
-        for (int64_t o = 0; o < project->out; o += FIXED_WIDTH)
-            add_fixed_part(kernels, project, room, o, i);
+    for (int64_t i = 0; i < project->in; i += FIXED_PARTS * ATTN_FIXED_PART) {
+        const int64_t rest = (project->in - i + ATTN_FIXED_PART - 1) / ATTN_FIXED_PART;
+        const int parts = rest < FIXED_PARTS ? (int)rest : FIXED_PARTS;
+        for (int p = 0; p < parts; p++)
+            kernels->cut(room->rows[p], room->sums[p][0], project, i + p * ATTN_FIXED_PART);
+        for (int64_t o = 0; o < project->out; o += FIXED_WIDTH) {
+            begin_outputs(project, room, o, i == 0);
+            for (int p = 0; p < parts; p++)
+                add_fixed_part(kernels, project, room, o, i + p * ATTN_FIXED_PART, p);
+            end_outputs(project, room, o);
+        }
     }
     end();
 }

@@ -3,7 +3,7 @@
  * 32 inputs of a row, from a multiple of 32 on, become whole multiples X of one power of two, their
  * unit, rounded to nearest: of three digits of 8 bits, or of two. The weights are integers with a
  * scale for each group of 16 or 32 inputs, number = by * integer - less. So the sum of a group is
- * exact for each digit, on any unit and in any order:
+ * exact for each digit, on any unit and in any order. From y = bias on,
  *
  *     sum = the digits' sums of integer * X, added from the least digit on, each time rounded
  *     y = fma(by, sum * unit, y)
@@ -35,6 +35,7 @@ struct attn_fixed_project {
     int64_t out, in;   /* in is whole blocks */
     const void *weight;
     int64_t weight_stride; /* whole blocks */
+    const float *bias;     /* [out], or NULL for 0 */
     enum attn_blocks blocks;
     int digits;  /* 2 or 3 */
     float *work; /* [ATTN_PROJECT_WORK] */
@@ -50,7 +51,7 @@ struct attn_fixed_panel {
 };
 
 struct attn_fixed_kernels {
-    /* y[r][o] += the products of row r with the parameters of output o. */
+    /* y[r][o] = bias[o] + the products of row r with the parameters of output o. */
     void (*project)(const struct attn_fixed_project *project);
 
     /* A bit for each row that fixed point does not hold: its greatest magnitude is not finite, or

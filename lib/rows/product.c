@@ -219,18 +219,6 @@ static int64_t choose(const struct attn_linear_part *part, uint64_t odd, bool is
     return count;
 }
 
-static void begin_with_bias(const struct attn_linear *linear, float *const *y,
-                            const struct attn_linear_part *part)
-{
-    const size_t bytes = (size_t)part->output_count * sizeof(float);
-
-    for (int64_t r = 0; r < part->row_count; r++)
-        if (linear->bias != NULL)
-            memcpy(y[r], linear->bias + part->first_output, bytes);
-        else
-            memset(y[r], 0, bytes);
-}
-
 /* For more rows than these, tiles take less time than vectors. */
 enum { FIXED_ROWS_FEW = 8 };
 
@@ -248,6 +236,7 @@ static void multiply_fixed(const struct attn_linear_how *how, const struct attn_
         .in = linear->in,
         .weight = attn_linear_at(linear, part->first_output * stride),
         .weight_stride = stride,
+        .bias = linear->bias != NULL ? linear->bias + part->first_output : NULL,
         .blocks = attn_blocks_of(linear->dtype),
         .digits = how->precision == ATTN_PRECISION_MEDIUM ? 2 : 3,
         .work = work,
@@ -269,7 +258,13 @@ static void multiply_parts(const struct attn_linear_how *how, const struct attn_
     const struct attn_matrix_products products =
         attn_products_of(attn_parts_of(kernels, linear->dtype, how->precision),
                          attn_parts_of(kernels, ATTN_F32, how->precision), how->precision);
+    const size_t bytes = (size_t)part->output_count * sizeof(float);
 
+    for (int64_t r = 0; r < part->row_count; r++)
+        if (linear->bias != NULL)
+            memcpy(y[r], linear->bias + part->first_output, bytes);
+        else
+            memset(y[r], 0, bytes);
     kernels->project(&(struct attn_matrix_project){
         .y = y,
         .x = x,
@@ -297,7 +292,6 @@ static void multiply_matrix(const struct attn_linear_how *how, const struct attn
     struct attn_linear_part chosen = *part;
 
     chosen.row_count = choose(part, odd, false, x, y, chosen_x, chosen_y);
-    begin_with_bias(linear, chosen_y, &chosen);
     if (chosen.row_count > 0)
         (fixed ? multiply_fixed : multiply_parts)(how, linear, chosen_x, chosen_y, &chosen, work);
     chosen.row_count = choose(part, odd, true, x, y, chosen_x, chosen_y);
