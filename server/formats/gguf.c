@@ -396,7 +396,7 @@ static bool read_count(struct reader *reader, const char *what, size_t bytes_min
         return fault_set(reader->fault, FAULT_BINARY,
                          "it has %" PRIu64
                          " %s; the %zu bytes that follow in the file hold at most "
-                         "%zu",
+                         "%zu: it is cut or damaged",
                          *count, what, bytes_left(reader), bytes_left(reader) / bytes_min);
     return true;
 }

@@ -210,6 +210,9 @@ TEST(places)
     make_folder("models--someone--tiny/snapshots");
     make_folder("models--someone--tiny/snapshots/abc");
     write_model("llama", "F32", "models--someone--tiny/snapshots/abc/tiny.Q8.gguf");
+    make_folder("publisher");
+    make_folder("publisher/repository");
+    write_model("llama", "F32", "publisher/repository/tiny.gguf");
     struct gguf_write *file = make("llama", "F32");
     gguf_write_split(file, path_of("parts"), 3);
     make_folder("folder-of-parts");
@@ -220,6 +223,7 @@ TEST(places)
                                         "folder-of-parts" };
     for (size_t i = 0; i < sizeof SAME / sizeof SAME[0]; i++)
         expect_same("alone", SAME[i]);
+    expect_unavailable("publisher", "its folder 'repository' does: move that one up");
     expect_unavailable("two", "several GGUF files, 'a.gguf' and 'b.gguf'");
     expect_description("alone", "source", "\"alone.gguf\"");
     expect_description("alone", "format", "\"gguf\"");

@@ -2,6 +2,7 @@
  * broken as such folders are, and that examples/your-model.md quotes every one of these sentences.
  */
 #include "fixture.h"
+#include "gguf_stories.h"
 #include "tensor_file.h"
 #include "test.h"
 #include "traced_model.h"
@@ -9,6 +10,7 @@
 #define PAGE "examples/your-model.md"
 #define POINTER                                                                                    \
     "printf 'version https://git-lfs.github.com/spec/v1\\noid sha256:4d7a2146\\nsize 9\\n' >"
+#define GGUF "rm *; cp ../gguf/story.gguf .; "
 #define HTML "echo '<!DOCTYPE html><html></html>' >"
 
 /* A script that breaks a copy of the whole folder, and what is said of it. */
@@ -64,6 +66,16 @@ static const struct {
       "it is another model's tokenizer" },
     { "unknown-step", "sed -i 's/\"Whitespace\"/\"Frobnicate\"/' tokenizer.json",
       "pre_tokenizer type 'Frobnicate' is not known here" },
+    { "gguf-cut", GGUF "truncate -s -100 story.gguf", ": it is cut" },
+    { "gguf-cut-head", GGUF "truncate -s 900 story.gguf", "hold at most 26: it is cut or damaged" },
+    { "gguf-projector", GGUF "mv story.gguf mmproj-story.gguf",
+      "a projector of pictures, and not its model" },
+    { "two-ggufs", GGUF "cp story.gguf other.gguf", "the directory holds several GGUF files" },
+    { "gguf-architecture", GGUF "LC_ALL=C sed -i s/llama/mamba/g story.gguf",
+      "general.architecture is 'mamba', which is not read" },
+    { "gguf-tokenizer",
+      GGUF "LC_ALL=C sed -i 's/llama\\(........tokenizer.ggml.tokens\\)/plamo\\1/' story.gguf",
+      "tokenizer.ggml.model is 'plamo', which is not known here" },
     { "no-feed-forward", "sed -i 's/mlp[.]up_proj/mlp.up_poor/g' model.safetensors",
       "which the whole pass of the model needs" },
 };
@@ -129,12 +141,16 @@ TEST(broken)
     char command[2400];
     char *page = (char *)tensor_read_bytes(PAGE, NULL);
     make_whole();
+    snprintf(command, sizeof command, "mkdir '%s/gguf'", directory);
+    assert_int_equal(system(command), 0);
+    gguf_stories_write("Q8_0", fixture_path("gguf/story.gguf"));
     for (size_t i = 0; i < sizeof BROKEN / sizeof *BROKEN; i++) {
         snprintf(command, sizeof command, "cd '%s' && cp -r whole '%s' && cd '%s' && { %s; }",
                  directory, BROKEN[i].name, BROKEN[i].name, BROKEN[i].script);
         assert_int_equal(system(command), 0);
     }
     char *said = check();
+    expect_said(said, "gguf", "tokenizer: BPE, ids to 511, of story.gguf");
     for (size_t i = 0; i < sizeof BROKEN / sizeof *BROKEN; i++) {
         char quoted[300];
         expect_said(said, BROKEN[i].name, BROKEN[i].says);

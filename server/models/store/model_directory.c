@@ -157,7 +157,7 @@ static const char *link_problem(struct arena *arena, const char *folder, const c
 static const char *deeper_problem(struct arena *arena, const char *folder, bool *failed)
 {
     static const char *const FILES[] = { "model.safetensors", "model.safetensors.index.json" };
-    const char *text = NULL;
+    const char *text = NULL, *ignored;
     DIR *stream = model_paths_open_folder(folder, failed);
     const struct dirent *entry;
     while (!text && !*failed && stream && (entry = readdir(stream))) {
@@ -165,7 +165,9 @@ static const char *deeper_problem(struct arena *arena, const char *folder, bool 
             continue;
         const char *inner = model_paths_join(arena, folder, entry->d_name);
         *failed = *failed || !inner;
-        if (!inner || !model_paths_is_folder(inner) || !find_one(arena, inner, FILES, failed))
+        if (!inner || !model_paths_is_folder(inner)
+            || (!find_one(arena, inner, FILES, failed)
+                && !model_gguf_find_only(arena, inner, &ignored, failed)))
             continue;
         text = write_problem(arena, failed,
                              NO_FILE "; its folder '%.80s' does: move that one up, or give this "

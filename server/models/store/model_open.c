@@ -34,6 +34,7 @@ struct naming {
     const char *config;    /* NULL: it is in the file's metadata */
     const char *file;      /* that config is in, "config.json"; NULL: in none */
     const char *no_config; /* said where that has none either */
+    const char *path;      /* of the file with the parameters; NULL: it is in memory */
 };
 
 static const char NO_CONFIG[] = "the file has no config: there is no \"attnd\" in its __metadata__";
@@ -193,12 +194,12 @@ static bool set_ends(struct model *model, const char *config, struct fault *faul
 
 /* What the metadata says beside config, the config.json made of it: the tokenizer, and the tokens
  * that end a text. */
-static bool open_metadata(struct model *model, const struct gguf *metadata, const char *config,
-                          struct fault *fault)
+static bool open_metadata(struct model *model, const struct gguf *metadata,
+                          const struct naming *naming, const char *config, struct fault *fault)
 {
     struct fault refused = { .code = FAULT_NONE };
-    const char *slash = strrchr(model->source, '/');
-    const char *name = slash ? slash + 1 : model->source;
+    const char *path = naming->path ? naming->path : naming->source;
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     return ((tokenizer_open_gguf(&model->tokenizer, metadata, name, &refused)
              && check_tokenizer_fits(model, &refused))
             || drop_tokenizer(model, &refused, fault))
@@ -226,7 +227,7 @@ static bool create_gguf(struct model **model, const struct naming *naming,
         free(config);
         return name_metadata(fault);
     }
-    const bool good = open_metadata(*model, model_tensors_gguf(tensors), config, fault);
+    const bool good = open_metadata(*model, model_tensors_gguf(tensors), naming, config, fault);
     free(config);
     if (!good)
         model_release(*model);
@@ -435,6 +436,7 @@ bool model_load_files(struct model **model, const char *name, const char *source
                 : config ? files->config_path
                          : NULL,
         .no_config = missing_config(files),
+        .path = files->path,
     };
     bool good = load_files(model, &naming, files, fault);
     struct stat status;
