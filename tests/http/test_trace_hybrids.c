@@ -102,4 +102,239 @@ TEST(lfm2_with_biases)
                  5, lfm2_pass);
 }
 
+/* --------------------------------------------------------------------- Mamba-2 -- */
+
+/* 16 columns in, 32 within, 4 heads of 8, states of 6 rows in 2 groups, 4 taps. */
+#define MAMBA(layer)                                                                               \
+    "model.layers." layer ".mamba.in_proj.weight 92x16*2, "                                        \
+    "model.layers." layer ".mamba.conv1d.weight 56x1x4*2, "                                        \
+    "model.layers." layer ".mamba.conv1d.bias 56, model.layers." layer ".mamba.A_log 4*3, "        \
+    "model.layers." layer ".mamba.dt_bias 4*3, model.layers." layer ".mamba.D 4, "                 \
+    "model.layers." layer ".mamba.norm.weight 32, "                                                \
+    "model.layers." layer ".mamba.out_proj.weight 16x32, "
+#define ATTENTION(layer)                                                                           \
+    "model.layers." layer ".self_attn.q_proj.weight 16x16, "                                       \
+    "model.layers." layer ".self_attn.k_proj.weight 8x16, "                                        \
+    "model.layers." layer ".self_attn.v_proj.weight 8x16, "                                        \
+    "model.layers." layer ".self_attn.o_proj.weight 16x16, "
+#define MAMBA_FIELDS                                                                               \
+    ",\"mamba_n_heads\":4,\"mamba_n_groups\":2,\"mamba_d_state\":6,\"mamba_d_conv\":4,"            \
+    "\"mamba_d_head\":8,\"mamba_expand\":2,\"mamba_conv_bias\":true,\"mamba_proj_bias\":false"
+
+/* What a family's blocks are beside their norms before each part. */
+struct hybrid {
+    int layers;
+    const char *norms[2], *last_norm;
+    double eps, residual_scale, embedding_scale, logit_divisor; /* 0: 1 */
+    bool (*is_attention)(int layer);
+    struct decoder_attention attention;
+    struct rows (*mix)(struct rows x, int layer);
+    struct rows (*feed_forward)(struct rows x, int layer);
+};
+
+static double or_one(double number)
+{
+    return number > 0 ? number : 1;
+}
+
+static struct rows hybrid_block(struct forward *forward, const struct hybrid *hybrid, struct rows x,
+                                int layer)
+{
+    const char *kind = hybrid->is_attention(layer) ? "self" : "mamba";
+    const double scale = or_one(hybrid->residual_scale);
+    x = forward_edits_enter(kind, layer, layer, x);
+    const struct rows inputs = forward_rms_norm(x, hybrid->norms[0], layer, hybrid->eps, 0);
+    const struct rows mixed =
+        hybrid->is_attention(layer)
+            ? decoder_attend(forward, &hybrid->attention, x, inputs, llama_project(inputs, layer),
+                             LLAMA_ATTENTION "o_proj", layer)
+            : forward_hybrid_add(forward, kind, layer, x, inputs, hybrid->mix(inputs, layer));
+    x = forward_add(x, forward_scale(mixed, scale));
+    const struct rows normed = forward_rms_norm(x, hybrid->norms[1], layer, hybrid->eps, 0);
+    const struct rows fed = forward_edits_fed(kind, layer, hybrid->feed_forward(normed, layer));
+    return forward_add(x, forward_scale(fed, scale));
+}
+
+static void hybrid_pass(struct forward *forward, const struct hybrid *hybrid)
+{
+    struct rows x = forward_embed(published_tensor("model.embed_tokens.weight", 0),
+                                  decoder_tokens(), decoder_length);
+    x = forward_scale(x, or_one(hybrid->embedding_scale));
+    for (int layer = 0; layer < hybrid->layers; layer++)
+        x = hybrid_block(forward, hybrid, x, layer);
+    forward->final_hidden_states = forward_rms_norm(x, hybrid->last_norm, 0, hybrid->eps, 0);
+    forward->logits = forward_scale(
+        forward_product(forward->final_hidden_states, published_tensor("lm_head.weight", 0)),
+        1 / or_one(hybrid->logit_divisor));
+}
+
+/* BambaMixer of bamba/modular_bamba.py at 024072ac6f92, also of granitemoehybrid. */
+static struct rows bamba_mix(struct rows x, int layer)
+{
+    static const struct hybrid_mamba MAMBA_2 = { .begin = LLAMA_BLOCK "mamba.",
+                                                 .heads = 4,
+                                                 .groups = 2,
+                                                 .state = 6,
+                                                 .norm_groups = 1,
+                                                 .eps = 1e-5 };
+    return forward_hybrid_mamba(x, &MAMBA_2, layer);
+}
+
+static bool is_second_or_fourth(int layer)
+{
+    return layer == 1 || layer == 3;
+}
+
+static struct hybrid hybrid_of(const struct hybrid *hybrid)
+{
+    struct hybrid of = *hybrid;
+    of.layers = 4;
+    of.eps = 1e-5;
+    of.is_attention = is_second_or_fourth;
+    of.attention = LLAMA.attention;
+    of.mix = bamba_mix;
+    return of;
+}
+
+/* ----------------------------------------------------------------------- Bamba -- */
+
+static struct rows bamba_feed_forward(struct rows x, int layer)
+{
+    return decoder_gated(x, LLAMA_BLOCK "feed_forward.", "silu", layer);
+}
+
+/* BambaDecoderLayer; half of a head is rotated. */
+static void bamba_pass(struct forward *forward)
+{
+    static const struct hybrid BAMBA = { .norms = { LLAMA_BLOCK "input_layernorm",
+                                                    LLAMA_BLOCK "pre_ff_layernorm" },
+                                         .last_norm = "model.final_layernorm",
+                                         .feed_forward = bamba_feed_forward };
+    struct hybrid bamba = hybrid_of(&BAMBA);
+    bamba.attention.rotary_dim = 2;
+    hybrid_pass(forward, &bamba);
+}
+
+TEST(bamba)
+{
+    hybrid_check(
+        "bamba",
+        LLAMA_CONFIG("bamba", "4",
+                     ",\"rms_norm_eps\":1e-05,\"attn_layer_indices\":[1,3]" MAMBA_FIELDS),
+        LLAMA_EMBEDDING MAMBA("0") ATTENTION("1") MAMBA("2") ATTENTION("3") LLAMA_BLOCK
+        "feed_forward.gate_proj.weight 24x16, " LLAMA_BLOCK
+        "feed_forward.up_proj.weight 24x16, " LLAMA_BLOCK
+        "feed_forward.down_proj.weight 16x24, " LLAMA_NORM("input_layernorm") ", " LLAMA_NORM(
+            "pre_ff_layernorm") ", model.final_layernorm.weight 16" LLAMA_HEAD,
+        4, bamba_pass);
+}
+
+/* ------------------------------------------------------------- Granite MoE hybrid -- */
+
+/* granitemoehybrid/modular_granitemoehybrid.py at 023633dd6387. */
+
+/* GraniteMoeSharedMLP: input_linear, chunk(2). */
+static struct rows granite_shared(struct rows x, int layer)
+{
+    const struct rows up = published_linear(x, LLAMA_BLOCK "shared_mlp.input_linear", layer);
+    const struct rows gate = forward_activation(published_split(up, 1, 0, 24), "silu");
+    return published_linear(forward_multiply(gate, published_split(up, 1, 24, 24)),
+                            LLAMA_BLOCK "shared_mlp.output_linear", layer);
+}
+
+/* One row of GraniteMoeSharedMoE: the softmax of the two largest of four. */
+static struct rows granite_row(struct rows row, int layer)
+{
+    const struct rows scores =
+        published_linear(row, LLAMA_BLOCK "block_sparse_moe.router.layer", layer);
+    const struct rows input =
+        published_tensor(LLAMA_BLOCK "block_sparse_moe.input_linear.weight", layer);
+    const struct rows output =
+        published_tensor(LLAMA_BLOCK "block_sparse_moe.output_linear.weight", layer);
+    int best[2] = { 0, -1 };
+    for (int e = 1; e < 4; e++)
+        best[0] = scores.data[e] > scores.data[best[0]] ? e : best[0];
+    for (int e = 0; e < 4; e++)
+        if (e != best[0] && (best[1] < 0 || scores.data[e] > scores.data[best[1]]))
+            best[1] = e;
+    struct rows sum = published_rows(1, row.columns);
+    for (int i = 0; i < 2; i++) {
+        const struct rows in = forward_view(forward_slice(input, best[i], 1), 16);
+        const struct rows out = forward_view(forward_slice(output, best[i], 1), 12);
+        const struct rows up = forward_product(row, in);
+        const struct rows gate = forward_activation(published_split(up, 1, 0, 12), "silu");
+        const double weight = 1 / (1 + exp(scores.data[best[1 - i]] - scores.data[best[i]]));
+        sum = forward_add(
+            sum, forward_scale(
+                     forward_product(forward_multiply(gate, published_split(up, 1, 12, 12)), out),
+                     weight));
+    }
+    return sum;
+}
+
+static struct rows granite_mix(struct rows x, int layer)
+{
+    struct rows y = granite_row(forward_slice(x, 0, 1), layer);
+    for (int64_t i = 1; i < x.count; i++)
+        y = forward_join(y, granite_row(forward_slice(x, i, 1), layer));
+    return forward_add(y, granite_shared(x, layer));
+}
+
+static const struct hybrid GRANITE = { .norms = { LLAMA_BLOCK "input_layernorm",
+                                                  LLAMA_BLOCK "post_attention_layernorm" },
+                                       .last_norm = "model.norm",
+                                       .residual_scale = 0.22,
+                                       .embedding_scale = 12,
+                                       .logit_divisor = 8,
+                                       .feed_forward = granite_shared };
+
+#define GRANITE_TENSORS                                                                            \
+    LLAMA_EMBEDDING MAMBA("0") ATTENTION("1") MAMBA("2") ATTENTION("3") LLAMA_BLOCK                \
+        "shared_mlp.input_linear.weight 48x16, " LLAMA_BLOCK                                       \
+        "shared_mlp.output_linear.weight 16x24, " LLAMA_NORMS LLAMA_LAST_NORM LLAMA_HEAD
+#define GRANITE_FIELDS                                                                             \
+    ",\"rms_norm_eps\":1e-05,\"attention_multiplier\":0.25,\"embedding_multiplier\":12,"           \
+    "\"residual_multiplier\":0.22,\"logits_scaling\":8,\"layer_types\":[\"mamba\",\"attention\","  \
+    "\"mamba\",\"attention\"]" MAMBA_FIELDS
+
+/* Granite 4.0 H Micro and the like: no experts, no positions. */
+static void granite_pass(struct forward *forward)
+{
+    struct hybrid granite = hybrid_of(&GRANITE);
+    granite.attention.attention.scale = 0.25;
+    granite.attention.rotary_dim = 0;
+    hybrid_pass(forward, &granite);
+}
+
+TEST(granitemoehybrid_without_experts)
+{
+    hybrid_check("granite_h",
+                 LLAMA_CONFIG("granitemoehybrid", "4",
+                              GRANITE_FIELDS ",\"num_local_experts\":0,"
+                                             "\"position_embedding_type\":\"nope\""),
+                 GRANITE_TENSORS, 4, granite_pass);
+}
+
+static void granite_experts_pass(struct forward *forward)
+{
+    struct hybrid granite = hybrid_of(&GRANITE);
+    granite.attention.attention.scale = 0.25;
+    granite.feed_forward = granite_mix;
+    hybrid_pass(forward, &granite);
+}
+
+TEST(granitemoehybrid)
+{
+    hybrid_check("granite_h_experts",
+                 LLAMA_CONFIG("granitemoehybrid", "4",
+                              GRANITE_FIELDS ",\"num_local_experts\":4,\"num_experts_per_tok\":2,"
+                                             "\"position_embedding_type\":\"rope\","
+                                             "\"time_step_limit\":[0.0,"
+                                             "{\"__float__\":\"Infinity\"}]"),
+                 LLAMA_BLOCK "block_sparse_moe.router.layer.weight 4x16*2, " LLAMA_BLOCK
+                             "block_sparse_moe.input_linear.weight 4x24x16, " LLAMA_BLOCK
+                             "block_sparse_moe.output_linear.weight 4x16x12, " GRANITE_TENSORS,
+                 4, granite_experts_pass);
+}
+
 ALL_TESTS(fixture_make_directory, fixture_clear);

@@ -43,6 +43,83 @@ struct rows forward_hybrid_convolve(struct rows x, const char *name, int layer)
     return y;
 }
 
+static const char *mamba_name(const struct hybrid_mamba *mamba, const char *name)
+{
+    static char whole[160];
+    snprintf(whole, sizeof whole, "%s%s", mamba->begin, name);
+    return whole;
+}
+
+/* What leaves the recurrence; convolved is x, b and c of each row. */
+static struct rows mamba_scan(const struct hybrid_mamba *mamba, struct rows convolved,
+                              struct rows dt, int layer)
+{
+    const int64_t inner = convolved.columns - 2 * mamba->groups * mamba->state;
+    const int64_t dim = inner / mamba->heads;
+    const struct rows logs = published_tensor(mamba_name(mamba, "A_log"), layer);
+    const struct rows bias = published_tensor(mamba_name(mamba, "dt_bias"), layer);
+    const struct rows skip = published_tensor(mamba_name(mamba, "D"), layer);
+    struct rows y = published_rows(convolved.count, inner);
+    const struct rows state = published_rows(inner, mamba->state);
+    for (int64_t i = 0; i < y.count; i++)
+        for (int64_t c = 0; c < inner; c++) {
+            const int64_t head = c / dim, group = head / (mamba->heads / mamba->groups);
+            const double *x = convolved.data + i * convolved.columns;
+            const double *b = x + inner + group * mamba->state;
+            const double *read = b + mamba->groups * mamba->state;
+            const double step = log1p(exp(dt.data[i * dt.columns + head] + bias.data[head]));
+            double *sum = &y.data[i * inner + c], *s = state.data + c * mamba->state;
+            *sum = skip.data[head] * x[c];
+            for (int64_t n = 0; n < mamba->state; n++) {
+                s[n] = exp(-exp(logs.data[head]) * step) * s[n] + step * b[n] * x[c];
+                *sum += read[n] * s[n];
+            }
+        }
+    return y;
+}
+
+static struct rows mamba_norm(const struct hybrid_mamba *mamba, struct rows x, int layer)
+{
+    const struct rows weight = published_tensor(mamba_name(mamba, "norm.weight"), layer);
+    const int64_t part = x.columns / mamba->norm_groups;
+    struct rows y = published_rows(x.count, x.columns);
+    for (int64_t i = 0; i < x.count; i++)
+        for (int64_t c = 0; c < x.columns; c++) {
+            const double *first = x.data + i * x.columns + c / part * part;
+            double squares = 0;
+            for (int64_t k = 0; k < part; k++)
+                squares += first[k] * first[k] / (double)part;
+            y.data[i * x.columns + c] =
+                weight.data[c] * x.data[i * x.columns + c] / sqrt(squares + mamba->eps);
+        }
+    return y;
+}
+
+struct rows forward_hybrid_mamba(struct rows x, const struct hybrid_mamba *mamba, int layer)
+{
+    const struct rows all = published_linear(x, mamba_name(mamba, "in_proj"), layer);
+    const int64_t shared = mamba->groups * mamba->state;
+    const int64_t inner = (all.columns - 2 * shared - mamba->heads) / 2;
+    const int64_t sizes[] = { inner, inner, shared, shared, mamba->heads };
+    for (int64_t i = 0; mamba->multipliers && i < all.count; i++)
+        for (int64_t part = 0, c = 0; part < 5; part++)
+            for (int64_t k = 0; k < sizes[part]; k++, c++)
+                all.data[i * all.columns + c] *= mamba->multipliers[part];
+    const struct rows gate = forward_activation(published_split(all, 1, 0, inner), "silu");
+    const struct rows convolved = forward_activation(
+        forward_hybrid_convolve(published_split(all, 1, inner, inner + 2 * shared),
+                                mamba_name(mamba, "conv1d"), layer),
+        "silu");
+    const struct rows dt = published_split(all, 1, all.columns - mamba->heads, mamba->heads);
+    struct rows y = mamba_scan(mamba, convolved, dt, layer);
+    if (mamba->norm_is_first && mamba->norm_groups > 0)
+        y = mamba_norm(mamba, y, layer);
+    y = forward_multiply(y, gate);
+    if (!mamba->norm_is_first && mamba->norm_groups > 0)
+        y = mamba_norm(mamba, y, layer);
+    return published_linear(y, mamba_name(mamba, "out_proj"), layer);
+}
+
 /* ----------------------------------------------------------------------- edits -- */
 
 /* $K is the kind of a layer. */

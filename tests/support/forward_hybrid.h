@@ -14,6 +14,19 @@ struct rows forward_hybrid_add(struct forward *forward, const char *kind, int la
  * and a padding of taps - 1, cut to the length of x. */
 struct rows forward_hybrid_convolve(struct rows x, const char *name, int layer);
 
+/* Mamba-2's mixer behind begin, "model.layers.#.mamba.", with one torch.nn.Linear of the gate, x,
+ * b, c and dt, whose state goes from row to row as the recurrent form of the paper has it (Dao and
+ * Gu 2024). Its norm is of each of norm_groups parts of a row, behind the gate. */
+struct hybrid_mamba {
+    const char *begin;
+    int64_t heads, groups, state;
+    int64_t norm_groups; /* 0: there is no norm */
+    double eps;
+    bool norm_is_first;        /* before the gate */
+    const double *multipliers; /* of gate, x, b, c and dt; NULL: none */
+};
+struct rows forward_hybrid_mamba(struct rows x, const struct hybrid_mamba *mamba, int layer);
+
 /* Edits of the residual stream and of what layers without attention add, against the pass in
  * double; lenses; and what has no meaning for such layers: it must be refused by their kind. fields
  * name the tokens. */

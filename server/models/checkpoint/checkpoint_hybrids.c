@@ -5,6 +5,8 @@
  * are. */
 #include "models/checkpoint/checkpoint_family_rows.h"
 
+#include "models/checkpoint/checkpoint_fields.h"
+#include "models/checkpoint/checkpoint_layer.h"
 #include "models/checkpoint/checkpoint_recurrence.h"
 
 #include <string.h>
@@ -84,6 +86,42 @@ static const char *other_kind_qwen(const struct checkpoint_run *run, int64_t ind
     QWEN_HYBRID_PASS, EXPERTS(256, 8, "=true"), QWEN_SHARED, LM_HEAD("tie_word_embeddings"),       \
         .reads = CHECKPOINT_DELTA_FIELDS
 
+/* GraniteMoeHybridConfig: layer_types, or all are Mamba. */
+static const char *other_kind_granite(const struct checkpoint_run *run, int64_t index)
+{
+    const char *type = string_at(run->section, "layer_types", index);
+    return !type || strcmp(type, "mamba") == 0 ? "mamba" : NULL;
+}
+
+/* GraniteMoeHybridModel has a rotary embedding only where the type says so. */
+static bool adjust_granite(struct checkpoint_layer *layer, struct fault *fault)
+{
+    const char *type;
+    if (!checkpoint_read_string(layer->run->section, "position_embedding_type=", &type, fault))
+        return false;
+    layer->lacks_rope = strcmp(type, "rope") != 0;
+    return true;
+}
+
+/* GraniteMoeHybridDecoderLayer without experts. */
+static bool adjust_granite_pass(struct checkpoint_pass *pass, const cJSON *section,
+                                struct fault *fault)
+{
+    int64_t count;
+    if (!checkpoint_read_integer(section, pass->expert_count, &count, fault))
+        return false;
+    if (count == 0)
+        pass->router = NULL;
+    return true;
+}
+
+/* BambaConfig.layers_block_type: attn_layer_indices. */
+static const char *other_kind_bamba(const struct checkpoint_run *run, int64_t index)
+{
+    bool is_there;
+    return is_listed(run, "attn_layer_indices", index, &is_there) ? NULL : "mamba";
+}
+
 const struct checkpoint_stack checkpoint_hybrids[] = {
     { .model_type = "qwen3_next",
       QWEN_HYBRID,
@@ -145,6 +183,66 @@ const struct checkpoint_stack checkpoint_hybrids[] = {
                 .recurrent = "conv.",
                 .recurrence = checkpoint_recurrence_short_convolution,
                 .reads = CHECKPOINT_SHORT_CONVOLUTION_FIELDS } },
+
+    { .model_type = "granitemoehybrid",
+      LLAMA_TENSORS,
+      LLAMA_FIELDS,
+      LLAMA_BIASES,
+      .kv_heads = "num_key_value_heads",
+      .scale = "attention_multiplier=1",
+      POSITIONS(2048),
+      .other_kind = other_kind_granite,
+      .adjust = adjust_granite,
+      .reads = "layer_types|position_embedding_type",
+      .ignored = "mamba_chunk_size|mamba_d_head|mamba_expand|normalization_function|"
+                 "shared_intermediate_size",
+      .pass = { AROUND,
+                LLAMA_NORMS,
+                .norm_eps = "rms_norm_eps=0.000001",
+                .tied = "tie_word_embeddings",
+                .scale = "embedding_multiplier=1",
+                .residual_scale = "residual_multiplier=1",
+                .logit_divisor = "logits_scaling=1",
+                .router = "block_sparse_moe.router.layer",
+                .stacked_up = "block_sparse_moe.input_linear",
+                .stacked_down = "block_sparse_moe.output_linear",
+                .shared_expert = "shared_mlp.",
+                .dense = "shared_mlp.",
+                .up = "input_linear",
+                .up_has_gate = true,
+                .down = "output_linear",
+                .activation = "hidden_act=silu",
+                .expert_count = "num_local_experts=8",
+                .chosen_count = "num_experts_per_tok=2",
+                .normalized = "=true",
+                .adjust = adjust_granite_pass,
+                .recurrent = "mamba.",
+                .recurrence = checkpoint_recurrence_bamba,
+                .reads = CHECKPOINT_MAMBA_FIELDS } },
+
+    { .model_type = "bamba",
+      LLAMA_NAMES,
+      LLAMA_FIELDS,
+      LLAMA_BIASES,
+      .kv_heads = "num_key_value_heads=8",
+      .rotary_fraction = "partial_rotary_factor=0.5",
+      POSITIONS(262144),
+      .other_kind = other_kind_bamba,
+      .reads = "attn_layer_indices",
+      .ignored = "mamba_chunk_size|mamba_d_head|mamba_expand|attn_rotary_emb|z_loss_coefficient|"
+                 "num_logits_to_keep|use_mamba_kernels",
+      .pass = { .tokens = "embed_tokens",
+                .final_norm = "final_layernorm",
+                LM_HEAD("tie_word_embeddings"),
+                NORMS_BEFORE("input_layernorm", "pre_ff_layernorm"),
+                .norm_eps = "rms_norm_eps=0.00001",
+                .gate = "feed_forward.gate_proj",
+                .up = "feed_forward.up_proj",
+                .down = "feed_forward.down_proj",
+                .activation = "hidden_act=silu",
+                .recurrent = "mamba.",
+                .recurrence = checkpoint_recurrence_bamba,
+                .reads = CHECKPOINT_MAMBA_FIELDS } },
 
     { .model_type = NULL }
 };

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 /* The depthwise convolution of columns columns, its weights [columns, 1, taps]. */
 static bool get_convolution(struct attn_convolution *convolution,
@@ -25,6 +26,11 @@ static bool get_convolution(struct attn_convolution *convolution,
     char weight[CHECKPOINT_NAME_BYTES], bias[CHECKPOINT_NAME_BYTES];
     snprintf(weight, sizeof weight, "%s.weight", names);
     snprintf(bias, sizeof bias, "%s.bias", names);
+    if (!has_bias && checkpoint_pass_has_values(reader, bias))
+        return fault_set(reader->fault, FAULT_FIELD,
+                         "the file has a %s of block %" PRId64
+                         ", and by config.json the convolution has no bias",
+                         bias, reader->block);
     return checkpoint_pass_values(reader, &convolution->weight, weight, columns * convolution->taps)
            && (!has_bias || checkpoint_pass_values(reader, &convolution->bias, bias, columns));
 }
@@ -191,4 +197,128 @@ bool checkpoint_recurrence_delta(struct model_recurrence *recurrence,
            && get_delta_norm(recurrence, reader, &sizes)
            && checkpoint_pass_matrix(reader, &recurrence->out, "out_proj", width, sizes.values,
                                      false);
+}
+
+/* ------------------------------------------------------------------------- Mamba-2 -- */
+
+/* What a family calls the sizes of its mixers. */
+struct mamba_fields {
+    const char *heads, *groups, *state, *taps;
+    const char *conv_bias, *bias; /* flags: of the convolution, of both projections */
+    bool has_norm;
+};
+
+/* The larger bound is Infinity, which JSON has not: newer files write {"__float__":
+ * "Infinity"}. */
+static bool is_infinite(const cJSON *bound)
+{
+    const char *text = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(bound, "__float__"));
+    return text && strcmp(text, "Infinity") == 0;
+}
+
+/* A list of two numbers; absent: any. */
+static bool read_time_limits(struct attn_ssd *ssd, struct checkpoint_pass_reader *reader)
+{
+    const cJSON *limits = cJSON_GetObjectItemCaseSensitive(reader->run->section, "time_step_limit");
+    const struct json_numbers *numbers = json_numbers_of(reader->run->document, limits);
+    const cJSON *low = cJSON_GetArrayItem(limits, 0), *high = cJSON_GetArrayItem(limits, 1);
+    ssd->dt_min = 0;
+    ssd->dt_max = INFINITY;
+    if (!limits || cJSON_IsNull(limits))
+        return true;
+    if (numbers && numbers->rank == 1 && numbers->count == 2) {
+        ssd->dt_min = (double)numbers->values[0];
+        ssd->dt_max = (double)numbers->values[1];
+    } else if (cJSON_GetArraySize(limits) == 2 && cJSON_IsNumber(low) && is_infinite(high)) {
+        ssd->dt_min = low->valuedouble;
+    } else {
+        ssd->dt_min = -1;
+    }
+    return (ssd->dt_min >= 0 && ssd->dt_min <= ssd->dt_max)
+           || fault_set(reader->fault, FAULT_OPTION,
+                        "config.json's time_step_limit is no list of two numbers from 0 on, the "
+                        "first not above the second");
+}
+
+static bool read_mamba_sizes(struct attn_ssd *ssd, struct checkpoint_pass_reader *reader,
+                             const struct mamba_fields *fields, int64_t inner)
+{
+    const cJSON *section = reader->run->section;
+    if (!checkpoint_read_integer(section, fields->heads, &ssd->heads, reader->fault)
+        || !checkpoint_read_integer(section, fields->groups, &ssd->groups, reader->fault)
+        || !checkpoint_read_integer(section, fields->state, &ssd->state_dim, reader->fault)
+        || !read_time_limits(ssd, reader))
+        return false;
+    if (ssd->heads < 1 || inner % ssd->heads != 0 || ssd->groups < 1
+        || ssd->heads % ssd->groups != 0 || ssd->state_dim < 1)
+        return fault_set(reader->fault, FAULT_SHAPE,
+                         "config.json gives %" PRId64 " heads (%.*s) in %" PRId64
+                         " groups and states of %" PRId64 " rows to mixers of %" PRId64
+                         " columns; expected heads that divide the columns, and groups that "
+                         "divide the heads",
+                         ssd->heads, CHECKPOINT_FIELD_NAME(section, fields->heads), ssd->groups,
+                         ssd->state_dim, inner);
+    ssd->head_dim = inner / ssd->heads;
+    return true;
+}
+
+/* The columns of a row of in_proj: gate, x, b, c, dt. */
+static bool get_mamba_projections(struct model_recurrence *recurrence,
+                                  struct checkpoint_pass_reader *reader,
+                                  const struct mamba_fields *fields, int64_t width)
+{
+    struct attn_ssd *ssd = &recurrence->ssd;
+    const cJSON *section = reader->run->section;
+    bool has_bias, conv_has_bias;
+    if (!checkpoint_read_flag(section, fields->bias, &has_bias, reader->fault)
+        || !checkpoint_read_flag(section, fields->conv_bias, &conv_has_bias, reader->fault)
+        || !checkpoint_pass_linear(reader, &recurrence->out, "out_proj", width, 0, false, has_bias)
+        || !read_mamba_sizes(ssd, reader, fields, recurrence->out.in))
+        return false;
+    const int64_t inner = recurrence->out.in;
+    const int64_t convolved = inner + 2 * ssd->groups * ssd->state_dim;
+    recurrence->mixed = inner;
+    recurrence->gate_at = 0;
+    recurrence->convolved_at = inner;
+    recurrence->dt_at = inner + convolved;
+    recurrence->columns = inner + convolved + ssd->heads;
+    recurrence->convolution.activation = ATTN_SILU;
+    return checkpoint_pass_linear(reader, &recurrence->in[0], "in_proj", recurrence->columns, width,
+                                  false, has_bias)
+           && get_convolution(&recurrence->convolution, reader, "conv1d", fields->taps, convolved,
+                              conv_has_bias);
+}
+
+static bool get_mamba(struct model_recurrence *recurrence, struct checkpoint_pass_reader *reader,
+                      const struct mamba_fields *fields, int64_t width)
+{
+    struct attn_ssd *ssd = &recurrence->ssd;
+    *recurrence = (struct model_recurrence){ .kind = MODEL_RECURRENCE_SSD,
+                                             .in_count = 1,
+                                             .factor_at = -1,
+                                             .conv_gate_at = -1,
+                                             .gate_activation = ATTN_SILU,
+                                             .norm_groups = 1,
+                                             .norm.eps = reader->norm_eps };
+    return get_mamba_projections(recurrence, reader, fields, width)
+           && get_rates(reader, &ssd->a, ssd->heads)
+           && checkpoint_pass_values(reader, &ssd->dt_bias, "dt_bias", ssd->heads)
+           && checkpoint_pass_values(reader, &ssd->d, "D", ssd->heads)
+           && (!fields->has_norm
+               || checkpoint_pass_values(reader, &recurrence->norm.weight, "norm.weight",
+                                         recurrence->mixed));
+}
+
+/* Source: BambaMixer and BambaRMSNormGated of bamba/modeling_bamba.py. */
+bool checkpoint_recurrence_bamba(struct model_recurrence *recurrence,
+                                 struct checkpoint_pass_reader *reader, int64_t width)
+{
+    static const struct mamba_fields FIELDS = { .heads = "mamba_n_heads=128",
+                                                .groups = "mamba_n_groups=1",
+                                                .state = "mamba_d_state=256",
+                                                .taps = "mamba_d_conv=4",
+                                                .conv_bias = "mamba_conv_bias=true",
+                                                .bias = "mamba_proj_bias",
+                                                .has_norm = true };
+    return get_mamba(recurrence, reader, &FIELDS, width);
 }

@@ -20,4 +20,12 @@ bool checkpoint_recurrence_short_convolution(struct model_recurrence *recurrence
 bool checkpoint_recurrence_delta(struct model_recurrence *recurrence,
                                  struct checkpoint_pass_reader *reader, int64_t width);
 
+/* Mamba-2's mixer: in_proj makes the gate, x with b and c, and dt; conv1d; A_log, D, dt_bias; norm
+ * behind the gate; out_proj. Of Bamba, whose norm is of the row. */
+#define CHECKPOINT_MAMBA_FIELDS                                                                    \
+    "mamba_n_heads|mamba_n_groups|mamba_d_state|mamba_d_conv|mamba_conv_bias|mamba_proj_bias|"     \
+    "time_step_limit"
+bool checkpoint_recurrence_bamba(struct model_recurrence *recurrence,
+                                 struct checkpoint_pass_reader *reader, int64_t width);
+
 #endif
