@@ -46,12 +46,50 @@ INLINE const uint8_t *blocks_at(const struct blocks_kind *kind, const struct blo
 
 /* ------------------------------------------------------------------ one chain of a sum -- */
 
-/* The floats of an integer that lies at this bit of each word; nibbles have values of a table. */
-INLINE vec integer_at(const enum blocks_layout layout, uvec words, const int bit, vec values)
+/* A byte under the exponent of FUSED_EXPONENT - bit is the float 2^that + 128 + byte: one operation
+ * in place of three. What is too much goes where the scale is multiplied, as every product here is
+ * exact: bytes lie at bits 4 and 12, so that 2^exponent + 128 has 13 bits or 5. */
+enum { FUSED_EXPONENT = 23 };
+
+#define FUSED_TOO_MUCH(bit) ((float)((1 << (FUSED_EXPONENT - (bit))) + 128))
+
+INLINE vec fused_byte(uvec words, const int k)
 {
+    const int bit = k % 2 * 8 + 4;
+    const uint32_t exponent = (uint32_t)(127 + FUSED_EXPONENT - bit) << 23;
+    const uvec moved = k < 2 ? words << 4 : words >> 12;
+
+    return (vec)((moved & (uint32_t)255 << bit) ^ (exponent | (uint32_t)128 << bit));
+}
+
+/* The floats of integer k of each word, from bit on; nibbles have values of a table. */
+INLINE vec integer_at(const enum blocks_layout layout, uvec words, const int bit, const int k,
+                      vec values)
+{
+    if (layout == BYTES_FUSED)
+        return fused_byte(words, k);
     if (layout == BYTES_OF_16 || layout == BYTES_OF_32)
-        return __builtin_convertvector((ivec)(words << (24 - bit)) >> 24, vec);
-    return nibble_value(words, bit, values);
+        return __builtin_convertvector((ivec)(words << (24 - 8 * k)) >> 24, vec);
+    return nibble_value(words, bit + 8 * k, values);
+}
+
+/* The scales of a group. */
+struct blocks_scales {
+    vec by[PANEL_VECTORS];
+    vec less[2][PANEL_VECTORS]; /* of even and of odd integers */
+};
+
+INLINE void load_scales(const enum blocks_layout layout, const int vectors,
+                        struct blocks_scales *scales, const struct blocks_panel *panel, int group)
+{
+    UNROLL
+    for (int v = 0; v < vectors; v++) {
+        scales->by[v] = panel->by[group][v];
+        scales->less[0][v] =
+            layout == BYTES_FUSED ? scales->by[v] * FUSED_TOO_MUCH(4) : panel->less[group][v];
+        scales->less[1][v] =
+            layout == BYTES_FUSED ? scales->by[v] * FUSED_TOO_MUCH(12) : scales->less[0][v];
+    }
 }
 
 /* One chain of the sums of a vector of outputs: outputs from o on, inputs from i on. */
@@ -74,15 +112,14 @@ struct blocks_chains {
 /* The four inputs from column on, whose integers are at bit, bit + 8, ... of the words. */
 INLINE void add_word(const enum blocks_layout layout, const int rows, const int vectors, vec *sums,
                      const struct blocks_chains *chains, int64_t column, const vec *words,
-                     const int bit, const vec *by, const vec *less)
+                     const int bit, const struct blocks_scales *scales)
 {
     UNROLL
     for (int k = 0; k < 4; k++) {
         UNROLL
         for (int v = 0; v < vectors; v++) {
-            const vec integers =
-                integer_at(layout, (uvec)words[v], bit + 8 * k, chains->panel->values);
-            const vec weight = integers * by[v] - less[v];
+            const vec integers = integer_at(layout, (uvec)words[v], bit, k, chains->panel->values);
+            const vec weight = integers * scales->by[v] - scales->less[k % 2][v];
             UNROLL
             for (int r = 0; r < rows; r++)
                 sums[r * vectors + v] += chains->x[r][chains->chain[v].i + column + k] * weight;
@@ -120,11 +157,13 @@ INLINE void add_chains(const enum blocks_layout layout, const int rows, const in
     for (int first = 0, group = 0; first < PANEL_WORDS / halves; first += group_words) {
         UNROLL
         for (int half = 0; half < halves; half++) {
+            struct blocks_scales scales;
+            load_scales(layout, vectors, &scales, panel, group);
             KEEP_ROLLED
             for (int w = first; w < first + group_words; w++, column += 4) {
                 prefetch_panel(chains, vectors, column);
                 add_word(layout, rows, vectors, sums, chains, column, panel->words[w], half * 4,
-                         panel->by[group], panel->less[group]);
+                         &scales);
             }
             group += layout != NIBBLES_OF_16 || half == 1;
         }
@@ -165,15 +204,14 @@ INLINE void add_chains(const enum blocks_layout layout, const int rows, const in
 
 ADD_ALL_CHAINS(BYTES_OF_16)
 ADD_ALL_CHAINS(BYTES_OF_32)
+ADD_ALL_CHAINS(BYTES_FUSED)
 ADD_ALL_CHAINS(NIBBLES_OF_16)
 ADD_ALL_CHAINS(NIBBLES_OF_32)
 
 static void (*const add_chains_of[BLOCKS_LAYOUTS][PROJECT_DECODE_ROWS + 1])(
     const struct blocks_chains *chains) = {
-    ADD_CHAINS_OF(BYTES_OF_16),
-    ADD_CHAINS_OF(BYTES_OF_32),
-    ADD_CHAINS_OF(NIBBLES_OF_16),
-    ADD_CHAINS_OF(NIBBLES_OF_32),
+    ADD_CHAINS_OF(BYTES_OF_16),   ADD_CHAINS_OF(BYTES_OF_32),   ADD_CHAINS_OF(BYTES_FUSED),
+    ADD_CHAINS_OF(NIBBLES_OF_16), ADD_CHAINS_OF(NIBBLES_OF_32),
 };
 
 /* ---------------------------------------------------------------------------------- few rows -- */
@@ -215,6 +253,7 @@ static void begin_chains(const struct blocks_kind *kind, const struct blocks_wei
     const int64_t parts = weight->in / ATTN_PROJECT_PART;
 
     chains->count = at_most(end - c, vectors);
+    panel->has_infinite = false;
     for (int v = 0; v < vectors; v++) {
         const struct blocks_chain next = chain_at(at_most(c + vectors + v, end - 1), parts);
         chains->chain[v] = chain_at(at_most(c + v, end - 1), parts);
@@ -225,6 +264,13 @@ static void begin_chains(const struct blocks_kind *kind, const struct blocks_wei
                        &(struct blocks_rows){ blocks_at(kind, weight, chain->o, chain->i),
                                               chains->ahead_stride, weight->out - chain->o });
     }
+}
+
+/* What is too much cannot be taken off an infinite number. */
+static enum blocks_layout layout_of_panel(const struct blocks_kind *kind,
+                                          const struct blocks_panel *panel)
+{
+    return kind->layout == BYTES_FUSED && panel->has_infinite ? BYTES_OF_32 : kind->layout;
 }
 
 /* At most PROJECT_DECODE_ROWS rows; where a kernel takes more, the last one is repeated. */
@@ -254,7 +300,7 @@ static void project_few_blocks(const struct blocks_kind *kind, const struct bloc
     panel.values = values_of(kind->blocks);
     for (int64_t c = 0; c < end; c += vectors) {
         begin_chains(kind, weight, &chains, &panel, vectors, c, end);
-        add_chains_of[kind->layout][rows](&chains);
+        add_chains_of[layout_of_panel(kind, &panel)][rows](&chains);
     }
     project_last_blocks(kind, weight, y, x, row_count, whole, weight->in - whole, floats);
 }

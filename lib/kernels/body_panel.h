@@ -14,7 +14,14 @@
 /* How words hold the integers, and the numbers of a scale. A word of bytes has four neighbours.
  * Words of nibbles have two runs of 16 or 32 numbers: first all low nibbles, then all high ones;
  * both runs of 16 have one scale, runs of 32 have one each. */
-enum blocks_layout { BYTES_OF_16, BYTES_OF_32, NIBBLES_OF_16, NIBBLES_OF_32, BLOCKS_LAYOUTS };
+enum blocks_layout {
+    BYTES_OF_16,
+    BYTES_OF_32,
+    BYTES_FUSED, /* the same, with finite scales of 11 bits and nothing less */
+    NIBBLES_OF_16,
+    NIBBLES_OF_32,
+    BLOCKS_LAYOUTS
+};
 
 enum {
     PANEL_VECTORS = 4, /* at most */
@@ -26,7 +33,8 @@ enum {
 struct blocks_panel {
     vec words[PANEL_WORDS][PANEL_VECTORS];
     vec by[PANEL_GROUPS][PANEL_VECTORS], less[PANEL_GROUPS][PANEL_VECTORS];
-    vec values; /* of nibbles, where a register looks them up */
+    vec values;        /* of nibbles, where a register looks them up */
+    bool has_infinite; /* or NaN, among the scales; said of BYTES_FUSED alone */
 };
 
 /* One vector of outputs: where the part of its first row of blocks begins, and the number of rows;
@@ -56,9 +64,16 @@ INLINE vec nibble_value(uvec words, const int bit, vec values)
 }
 #endif
 
+/* Without a fused multiply-add a product that is too large rounds. */
+#if defined(__FMA__) || defined(__AVX512F__)
+#define HAS_FUSED true
+#else
+#define HAS_FUSED false
+#endif
+
 /* Those of 4 bits whose values are no steps of one need a table. */
 #define LAYOUT_OF_VALUES (HAS_NIBBLE_TABLE ? NIBBLES_OF_16 : BYTES_OF_32)
-#define LAYOUT_Q8_0      BYTES_OF_32
+#define LAYOUT_Q8_0      (HAS_FUSED ? BYTES_FUSED : BYTES_OF_32)
 #define LAYOUT_Q4_0      NIBBLES_OF_16
 #define LAYOUT_Q4_1      NIBBLES_OF_16
 #define LAYOUT_Q5_0      BYTES_OF_32
@@ -193,24 +208,62 @@ INLINE void turn_integers(const enum attn_blocks blocks, struct blocks_panel *pa
 
 /* ---------------------------------------------------------------------------------- scales -- */
 
-/* The binary16 numbers offset bytes behind each row. */
-INLINE vec turn_halves(const uint8_t *const rows[LANES], int64_t offset)
+/* The four bytes that begin offset bytes behind each row. */
+#if VEC_BYTES == 64 && defined(__AVX512F__)
+typedef int32_t eight_words __attribute__((vector_size(32)));
+typedef long long eight_places __attribute__((vector_size(64)));
+
+INLINE uvec turn_word(const uint8_t *const rows[LANES], int64_t offset)
 {
-    uint16_t halves[LANES];
+    eight_places low, high;
+
+    memcpy(&low, rows, sizeof low);
+    memcpy(&high, rows + LANES / 2, sizeof high);
+    const eight_words a =
+        __builtin_ia32_gatherdiv16si((eight_words){ 0 }, NULL, low + offset, (char)-1, 1);
+    const eight_words b =
+        __builtin_ia32_gatherdiv16si((eight_words){ 0 }, NULL, high + offset, (char)-1, 1);
+    return (uvec)__builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
+                                         15);
+}
+#else
+INLINE uvec turn_word(const uint8_t *const rows[LANES], int64_t offset)
+{
+    uint32_t words[LANES];
+    uvec turned;
 
     for (int j = 0; j < LANES; j++)
-        memcpy(&halves[j], rows[j] + offset, sizeof halves[j]);
-    return float_of_f16(load_halves(halves, LANES));
+        memcpy(&words[j], rows[j] + offset, sizeof words[j]);
+    memcpy(&turned, words, sizeof turned);
+    return turned;
+}
+#endif
+
+/* The numbers of binary16 in the low halves of words. */
+INLINE vec low_halves(uvec words)
+{
+    return float_of_f16(__builtin_convertvector(words & 0xffffu, hvec));
 }
 
-/* half_power_at() of the byte offset bytes behind each row. */
-INLINE vec turn_half_powers(const uint8_t *const rows[LANES], int64_t offset)
+/* half_power_at() of the lowest bytes of words. */
+INLINE vec half_powers(uvec words)
 {
-    float powers[LANES];
+    const uvec e = words & 255u;
+    const uvec is_small = (uvec)(e < 2u), small = (uvec){ 0 } + 0x00200000u;
 
+    return (vec)((is_small & small << (e & 1u)) | (~is_small & (e - 1u) << 23));
+}
+
+static bool has_infinite(vec numbers)
+{
+    const vec zeros = numbers * 0.0f;
+    float each[LANES];
+
+    store(each, zeros);
     for (int j = 0; j < LANES; j++)
-        powers[j] = half_power_at(rows[j] + offset);
-    return load(powers);
+        if (!(each[j] == 0.0f))
+            return true;
+    return false;
 }
 
 INLINE void turn_scales_of_32(const enum attn_blocks blocks, struct blocks_panel *panel, int v,
@@ -218,26 +271,25 @@ INLINE void turn_scales_of_32(const enum attn_blocks blocks, struct blocks_panel
 {
     const bool has_least = blocks == ATTN_BLOCKS_Q4_1 || blocks == ATTN_BLOCKS_Q5_1;
     const int64_t bytes = block_bytes(blocks);
+    vec sum = { 0 };
 
     for (int b = 0; b < ATTN_PROJECT_PART / 32; b++) {
-        panel->by[b][v] = blocks == ATTN_BLOCKS_MXFP4 ? turn_half_powers(rows, b * bytes)
-                                                      : turn_halves(rows, b * bytes);
-        panel->less[b][v] = has_least ? -turn_halves(rows, b * bytes + 2) : (vec){ 0 };
+        const uvec words = turn_word(rows, b * bytes);
+        panel->by[b][v] = blocks == ATTN_BLOCKS_MXFP4 ? half_powers(words) : low_halves(words);
+        panel->less[b][v] = has_least ? -low_halves(words >> 16) : (vec){ 0 };
+        sum += panel->by[b][v];
     }
+    if (layout_of(blocks) == BYTES_FUSED)
+        panel->has_infinite = panel->has_infinite || has_infinite(sum);
 }
 
 /* scales_q4_k() of all rows at once. */
 INLINE void turn_scales_q4_k(struct blocks_panel *panel, int v, const uint8_t *const rows[LANES])
 {
-    const vec scale = turn_halves(rows, 0), least = turn_halves(rows, 2);
-    uvec words[3];
+    const uvec both = turn_word(rows, 0);
+    const vec scale = low_halves(both), least = low_halves(both >> 16);
+    const uvec words[3] = { turn_word(rows, 4), turn_word(rows, 8), turn_word(rows, 12) };
 
-    for (int w = 0; w < 3; w++) {
-        uint32_t word[LANES];
-        for (int j = 0; j < LANES; j++)
-            memcpy(&word[j], rows[j] + 4 + w * 4, sizeof word[j]);
-        memcpy(&words[w], word, sizeof word);
-    }
     UNROLL
     for (int at = 0; at < 4; at++) {
         const uvec by = words[0] >> 8 * at, less = words[1] >> 8 * at, rest = words[2] >> 8 * at;

@@ -110,6 +110,31 @@ TEST(have_the_bits_of_floats)
         }
 }
 
+/* Positive integers under a scale that is infinite: so is the sum, and the others are as ever. */
+TEST(infinite_scales_are_multiplied)
+{
+    static const uint8_t INFINITE[] = { 0x00, 0x7c };
+    enum { OUT = 40, IN = 512, OUTPUT = 21, BLOCK = 9, NUMBERS = 32, BYTES = 34 };
+
+    for (const struct attn_kernels *const *table = attn_kernels_available(); *table; table++)
+        for (int64_t rows = 1; rows <= 9; rows++) {
+            struct fill fill = { (uint64_t)rows };
+            struct product made = make(&fill, BLOCKS_Q8_0, rows, OUT, IN, IN);
+            uint8_t *block = made.blocks + (OUTPUT * IN / NUMBERS + BLOCK) * BYTES;
+            memset(block, 3, BYTES);
+            memcpy(block, INFINITE, sizeof INFINITE);
+            attn_unpack(ATTN_Q8_0, made.blocks, OUT * IN / NUMBERS, made.floats);
+            for (int64_t i = 0; i < (rows - 1) * (IN + 2) + IN; i++)
+                made.x[i] = 1.0f;
+            run(*table, &made, true, 0, rows, 0, OUT);
+            run(*table, &made, false, 0, rows, 0, OUT);
+            for (int64_t r = 0; r < rows; r++)
+                assert_true(isinf(made.y[r * (OUT + GAP) + OUTPUT]));
+            expect_same(*table, &made);
+            buffers_free();
+        }
+}
+
 /* The bits of a sum do not depend on the rows and outputs beside it. */
 TEST(know_nothing_but_the_row)
 {
