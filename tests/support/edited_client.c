@@ -42,7 +42,8 @@ static const char *const EDITS[] = {
 static void expect_contributions(const char *model, const char *fields, const char *edits,
                                  const struct forward *want, void (*pass)(struct forward *forward))
 {
-    static const char *const NONE[] = { "bert", "opt_350m", "gemma2", "gemma4", "mpt_learned" };
+    static const char *const NONE[] = { "bert",    "opt_350m", "gemma2",
+                                        "gemma3n", "gemma4",   "mpt_learned" };
     if (strncmp(model, "masked_", 7) == 0)
         return;
     for (size_t i = 0; i < sizeof NONE / sizeof NONE[0]; i++)

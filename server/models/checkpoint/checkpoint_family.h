@@ -109,6 +109,8 @@ struct checkpoint_pass {
      * width of 0: nothing. The first three are of the stream, the others of a block. */
     const char *layer_tokens, *layer_projection, *layer_projection_norm;
     const char *layer_gate, *layer_up, *layer_norm;
+    bool has_altup; /* a token has several rows (struct model_altup), as checkpoint_altup.c names
+                       it */
     const char *block_scale; /* a number that rows are multiplied by behind a block; whole name */
 
     const char *gate, *up, *down;

@@ -110,6 +110,20 @@ static bool adjust_pass_gemma4(struct checkpoint_pass *pass, const cJSON *sectio
                         "dense feed-forward is not computed here");
 }
 
+/* ------------------------------------------------------------------- Gemma 3n -- */
+
+static bool has_window_gemma3n(const cJSON *section, int64_t index)
+{
+    return is_windowed(section, index, 5, false);
+}
+
+static bool adjust_gemma3n(struct checkpoint_layer *layer, struct fault *fault)
+{
+    return share_keys(layer, "num_kv_shared_layers=15", has_window_gemma3n, fault);
+}
+
+/* ------------------------------------------------------------------------ rows -- */
+
 #define BLOCK_NORMS                                                                                \
     .attention = { .before = "input_layernorm", .inside = "post_attention_layernorm" },            \
     .feed_forward = { .before = "pre_feedforward_layernorm",                                       \
@@ -134,7 +148,8 @@ static bool adjust_pass_gemma4(struct checkpoint_pass *pass, const cJSON *sectio
     .norm_eps = "rms_norm_eps=0.000001", .activation = "hidden_activation=gelu_pytorch_tanh",      \
     .final_norm = "norm", .output = "/lm_head|/model.lm_head", .tied = "tie_word_embeddings=true"
 
-#define OTHER_TOWERS "vision_config|audio_config|*_token_id|*_token_index|vision_soft_tokens_*"
+#define OTHER_TOWERS                                                                               \
+    "vision_config|audio_config|*_token_id|*_token_index|vision_soft_tokens_*|audio_soft_tokens_*"
 
 #define GEMMA4                                                                                     \
     TEXT, SIZES(30, 2304, 8),                                                                      \
@@ -149,7 +164,29 @@ static bool adjust_pass_gemma4(struct checkpoint_pass *pass, const cJSON *sectio
         .pass = { AROUND_TEXT, .block_scale = "layer_scalar", .adjust = adjust_pass_gemma4,        \
                   .reads = "enable_moe_block", .logit_softcap = "final_logit_softcapping" }
 
+#define GEMMA3N                                                                                    \
+    TEXT, SIZES(35, 2048, 8),                                                                      \
+        .kv_heads = "num_key_value_heads=2", .head_dim = "head_dim=256",                           \
+        .has_window = has_window_gemma3n, .adjust = adjust_gemma3n, POSITIONS(32768),              \
+        .reads = "num_kv_shared_layers",                                                           \
+        .ignored = OTHER_TOWERS                                                                    \
+        "|vocab_size_per_layer_input|query_pre_attn_scalar|altup_lr_multiplier|laurel_rank",       \
+        .pass = { AROUND_TEXT, .has_altup = true,                                                  \
+                  .reads = "altup_num_inputs|altup_active_idx|altup_coef_clip|"                    \
+                           "altup_correct_scale|activation_sparsity_pattern",                      \
+                  .logit_softcap = "final_logit_softcapping=30" }
+
 const struct checkpoint_stack checkpoint_gemmas[] = {
+    { .model_type = "gemma3n_text",
+      .kind = "self",
+      .prefixes = "model.|model.language_model.|language_model.model.|",
+      GEMMA3N },
+    { .model_type = "gemma3n",
+      .kind = "self",
+      .section = "text_config",
+      .section_is_needed = true,
+      .prefixes = "model.language_model.|language_model.model.|model.",
+      GEMMA3N },
     { .model_type = "gemma4_text",
       .kind = "self",
       .prefixes = "model.|model.language_model.|language_model.model.|",

@@ -21,6 +21,7 @@ enum { EXPERTS_MAX = 4096 };
 /* What the blocks of a stream have in common. */
 struct block_reader {
     struct checkpoint_pass_reader *reader;
+    const struct model_stream *stream;
     int64_t width;
     bool is_parallel;
     double residual_scale;
@@ -179,6 +180,8 @@ static bool build_feed_forward(const struct block_reader *blocks, struct model_f
     dense->activation = blocks->activation;
     dense->gated_limit = (float)blocks->gated_limit;
     dense->gated_offset = blocks->reader->pass.up_adds_one ? 1 : 0;
+    if (!checkpoint_altup_read_sparsity(dense, reader))
+        return false;
     if (dense->activation == ATTN_XIELU && !build_xielu(reader, &dense->xielu))
         return false;
     const bool up_has_bias = has_bias && !pass->up_has_no_bias;
@@ -359,13 +362,15 @@ static bool build_block(const struct block_reader *blocks, struct model_block *b
                          pass->feed_forward_scales)
            && (is_mixture ? build_experts(blocks, &block->experts)
                           : build_dense(blocks, &block->dense))
-           && build_token_part(blocks, block);
+           && build_token_part(blocks, block)
+           && checkpoint_altup_build_block(block, blocks->reader, blocks->stream);
 }
 
 static bool build_blocks(struct model_stream *stream, struct checkpoint_pass_reader *reader,
                          int64_t first, int64_t cross_first)
 {
     struct block_reader blocks = { .reader = reader,
+                                   .stream = stream,
                                    .width = stream->width,
                                    .token_columns = stream->token_inputs.width };
     if (!read_blocks(&blocks))
@@ -397,6 +402,7 @@ static bool build_stream(struct model_stream *stream, struct checkpoint_pass_rea
            && checkpoint_read_flag(section, pass->norm_bias, &reader->norm_has_bias, reader->fault)
            && checkpoint_read_flag(section, pass->biases, &reader->has_biases, reader->fault)
            && checkpoint_pass_build_embedding(stream, reader)
+           && checkpoint_altup_build_stream(stream, reader)
            && build_blocks(stream, reader, first, cross_first)
            && checkpoint_pass_norm(reader, &stream->final_norm, pass->final_norm, stream->width);
 }

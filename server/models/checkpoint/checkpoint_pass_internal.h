@@ -81,6 +81,16 @@ bool checkpoint_pass_build_embedding(struct model_stream *stream,
 /* The same of samples of sound (checkpoint_sound.c). */
 bool checkpoint_sound_build(struct model_stream *stream, struct checkpoint_pass_reader *reader);
 
+/* Several rows of a token, and gates that are mostly 0, of a family that has both
+ * (checkpoint_altup.c): of the stream, once its embedding is built; of a block; of a block's
+ * feed-forward. Else they do nothing. */
+bool checkpoint_altup_build_stream(struct model_stream *stream,
+                                   struct checkpoint_pass_reader *reader);
+bool checkpoint_altup_build_block(struct model_block *block, struct checkpoint_pass_reader *reader,
+                                  const struct model_stream *stream);
+bool checkpoint_altup_read_sparsity(struct model_feed_forward *dense,
+                                    struct checkpoint_pass_reader *reader);
+
 /* The stream's pooler, where the file has one (checkpoint_readout.c). One that is not understood is
  * a reason in forward; the fault is memory. */
 bool checkpoint_readout_build(struct model_forward *forward, int stream,

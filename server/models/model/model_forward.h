@@ -116,6 +116,11 @@ struct model_feed_forward {
     enum attn_activation activation;
     struct attn_xielu xielu;
     float gated_limit, gated_offset;
+
+    /* Gemma 3n: numbers of the gate that are not larger than their row's mean by so many of its
+     * standard deviations become 0, and the others lose as much, before the activation. */
+    bool is_sparse;
+    double deviations;
     struct attn_linear gate, up, down;
 };
 
@@ -176,6 +181,39 @@ struct model_token_part {
     struct model_part part;
 };
 
+/* Alternating updates (Baykal et al. 2023) as Gemma 3n has them: a token has `count` rows. Before
+ * the first block, with size(x) the root of the mean of squares,
+ *
+ *     row[0] = x,  row[i] = spread[i - 1](x) * size(x) / size(spread[i - 1](x))
+ *
+ * A block reads predicted[0]; what it computes, y, corrects all of them:
+ *
+ *     predicted[j] = row[j] + sum over a of (prediction . like(row[0]))[j][a] * row[a]
+ *     row[i] = predicted[i] + (y - predicted[0]) * (1 + (correction . like(y))[i])
+ *     like(x) = tanh(router . norm(x) / width)
+ *
+ * and what it reads of tokens, of scale * row[0], is added to all but the first. Behind the last
+ * block they become the mean of row[0] and join[i - 1](row[i]), made as large as row[0].
+ *
+ * Attention adds to laurel = n + laurel_norm(right(left(n))) too, with n the rows that enter it
+ * (Menghani et al. 2024, LAuReL). */
+enum { MODEL_ALTUP_MAX = 8 };
+struct model_altup {
+    int64_t count; /* 0: a token has one row */
+    struct attn_linear spread[MODEL_ALTUP_MAX - 1], join[MODEL_ALTUP_MAX - 1];
+};
+
+struct model_block_altup {
+    struct attn_norm norm;
+    const float *router;     /* [count][width] */
+    const float *prediction; /* [count][count][count] */
+    const float *correction; /* [count][count] */
+    float clip;              /* the largest magnitude of a correction; 0: any */
+    const float *scale;      /* [width]; NULL: 1 */
+    struct attn_linear left, right;
+    struct attn_norm laurel_norm;
+};
+
 struct model_block {
     int64_t self_layer;                        /* a number of model->layers; -1: none */
     const struct model_recurrence *recurrence; /* in place of its attention; NULL: none */
@@ -184,6 +222,7 @@ struct model_block {
     struct model_feed_forward dense;
     struct model_experts experts;
     struct model_token_part token_part;
+    const struct model_block_altup *altup; /* NULL: a token has one row */
     bool is_parallel;
 };
 
@@ -192,6 +231,7 @@ struct model_stream {
     int64_t width;
     struct model_embedding embedding;
     struct model_token_inputs token_inputs;
+    struct model_altup altup;         /* of a stream that reads tokens in its blocks */
     const struct model_block *blocks; /* [block_count] */
     int64_t block_count;
     struct attn_norm final_norm;

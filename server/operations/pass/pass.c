@@ -13,15 +13,18 @@ static const struct pass_step_functions *const STEPS[PASS_STEP_KINDS] = {
     [PASS_LENS] = &pass_lens,     [PASS_NARROW] = &pass_narrow,
     [PASS_FINAL] = &pass_final,   [PASS_READOUT] = &pass_readout,
     [PASS_HEAD] = &pass_head,     [PASS_CONTRIBUTE] = &pass_contribute,
+    [PASS_SPREAD] = &pass_spread, [PASS_PREDICT] = &pass_predict,
+    [PASS_LAUREL] = &pass_laurel, [PASS_CORRECT] = &pass_correct,
+    [PASS_BESIDE] = &pass_beside, [PASS_JOIN] = &pass_join,
 };
 
 /* ------------------------------------------------------------------- steps -- */
 
 /* Steps of a block at most: three parts of three steps, with the rows that enter the block and the
- * output of each part edited, what it reads of tokens and its sum, a lens, and a sum of places; of
- * a stream beside: its first rows, edited and kept, its last, narrow or not, in a sum, a vector of
- * them and their classes. */
-enum { BLOCK_STEPS = 17, STREAM_STEPS = 8 };
+ * output of each part edited, what it reads of tokens and its sum, three of several rows, a lens,
+ * and a sum of places; of a stream beside: its first rows, edited and kept, several of them and
+ * one, its last, narrow or not, in a sum, a vector of them and their classes. */
+enum { BLOCK_STEPS = 20, STREAM_STEPS = 10 };
 
 static bool has_feed_forward(const struct model_block *block)
 {
@@ -66,6 +69,8 @@ static void list_in_sequence(struct pass *pass, int stream, const struct model_b
     const int64_t layers[] = { block->self_layer, block->cross_layer };
     const struct model_part *const parts[] = { &block->self, &block->cross };
     bool is_first = true;
+    if (block->altup)
+        add_step(pass, make_step(PASS_PREDICT, stream, block, NULL, -1));
     add_edit(pass, EDIT_HIDDEN_STATES, stream, block, block->self_layer);
     for (int i = 0; i < 2; i++) {
         if (layers[i] < 0)
@@ -79,6 +84,8 @@ static void list_in_sequence(struct pass *pass, int stream, const struct model_b
         add_step(pass, norm);
         add_step(pass, attend);
         add_edit(pass, EDIT_ATTENTION_OUTPUT, stream, block, layers[i]);
+        if (block->altup)
+            add_step(pass, make_step(PASS_LAUREL, stream, block, NULL, -1));
         add_step(pass, make_step(PASS_ADD, stream, block, parts[i], layers[i]));
     }
     if (!has_feed_forward(block))
@@ -89,8 +96,11 @@ static void list_in_sequence(struct pass *pass, int stream, const struct model_b
     add_step(pass, make_step(PASS_ADD, stream, block, &block->feed_forward, -1));
     if (!block->token_part.gate.weight)
         return;
+    if (block->altup)
+        add_step(pass, make_step(PASS_CORRECT, stream, block, NULL, -1));
     add_step(pass, make_step(PASS_TOKENS, stream, block, NULL, -1));
-    add_step(pass, make_step(PASS_ADD, stream, block, &block->token_part.part, -1));
+    add_step(pass, make_step(block->altup ? PASS_BESIDE : PASS_ADD, stream, block,
+                             &block->token_part.part, -1));
 }
 
 /* Both parts read the rows that enter the block, so the norm before the feed-forward precedes the
@@ -147,6 +157,8 @@ static void list_stream(struct pass *pass, int stream)
     add_edit(pass, EDIT_EMBEDDINGS, stream, NULL, -1);
     if (of->token_inputs.width > 0)
         add_step(pass, make_step(PASS_FIRST, stream, NULL, NULL, -1));
+    if (of->altup.count > 0)
+        add_step(pass, make_step(PASS_SPREAD, stream, NULL, NULL, -1));
     for (int64_t i = 0; i < of->block_count; i++) {
         const struct model_block *block = &of->blocks[i];
         add_mix(pass, stream, i);
@@ -157,6 +169,8 @@ static void list_stream(struct pass *pass, int stream)
         if (pass_lens_is_needed(pass, block))
             add_step(pass, make_step(PASS_LENS, stream, block, NULL, -1));
     }
+    if (of->altup.count > 0)
+        add_step(pass, make_step(PASS_JOIN, stream, NULL, NULL, -1));
     add_step(pass, make_step(PASS_FINAL, stream, NULL, NULL, -1));
     add_mix(pass, stream, of->block_count);
     add_readout(pass, stream, false);

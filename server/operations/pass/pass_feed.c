@@ -1,7 +1,7 @@
 /* pass_feed.c - the step of a feed-forward.
  *
  * Dense: two turns for each panel of rows, up (with the gate and the activation in the same
- * product) and down.
+ * product) and down; or four, where most numbers of the gate become 0: gate, up, both, down.
  *
  * A mixture of experts (Shazeer et al. 2017): the router's logits of all rows are computed first,
  * then one task chooses the experts of each row and lists the rows of each expert. An expert then
@@ -20,7 +20,7 @@ static bool allocate_panel(struct pass *pass, const struct model_feed_forward *f
                            int64_t rows_max, struct fault *fault)
 {
     const int64_t rows = rows_max < PASS_PANEL_ROWS ? rows_max : PASS_PANEL_ROWS;
-    const int64_t numbers = rows * feed->up.out;
+    const int64_t numbers = rows * feed->up.out * (feed->is_sparse ? 2 : 1);
     if (numbers <= pass->panel_numbers)
         return true;
     pass->panel = pass_alloc(pass, numbers, sizeof *pass->panel, fault);
@@ -35,6 +35,8 @@ static void add_feed_work(const struct pass *pass, const struct model_feed_forwa
     if (feed->gate.weight)
         pass_product_work(pass, &feed->gate, row_count, work);
     pass_product_work(pass, &feed->down, row_count, work);
+    if (feed->is_sparse)
+        pass_rows_work(row_count, 2 * feed->up.out, work);
 }
 
 /* Prepares pass->product: a panel of activations from rows x. Returns its tasks. */
@@ -362,19 +364,87 @@ static bool feed_plan(struct pass *pass, const struct pass_step *step, struct at
     return allocate_panel(pass, &step->block->dense, row_count, fault);
 }
 
+enum { SPARSE_GATE, SPARSE_UP, SPARSE_JOIN, SPARSE_DOWN, SPARSE_TURNS };
+
+static int64_t turns_of(const struct model_feed_forward *feed)
+{
+    return feed->is_sparse ? SPARSE_TURNS : 2;
+}
+
+/* The rows of the turn's panel, 0 behind the last: *first is the first of them. */
+static int64_t panel_rows(const struct pass *pass, const struct pass_step *step, int turn,
+                          int64_t *first)
+{
+    const int64_t row_count = pass->row_count[step->stream];
+    *first = turn / turns_of(&step->block->dense) * PASS_PANEL_ROWS;
+    if (*first >= row_count)
+        return 0;
+    return row_count - *first < PASS_PANEL_ROWS ? row_count - *first : PASS_PANEL_ROWS;
+}
+
+/* Gates, behind what they multiply. */
+static float *sparse_gates(const struct pass *pass, const struct model_feed_forward *feed,
+                           int64_t rows)
+{
+    return pass->panel + rows * feed->up.out;
+}
+
+static int64_t sparse_tasks(struct pass *pass, const struct model_feed_forward *feed,
+                            const float *x, int64_t rows, int turn)
+{
+    if (turn % SPARSE_TURNS == SPARSE_JOIN)
+        return pass_row_tasks(rows, feed->up.out);
+    return turn % SPARSE_TURNS == SPARSE_UP
+               ? pass_product(pass, &feed->up, x, pass->panel, rows)
+               : pass_product(pass, &feed->gate, x, sparse_gates(pass, feed, rows), rows);
+}
+
+/* Gemma3nTextMLP: _gaussian_topk(), the activation, and the product. */
+static void join_sparse_row(const struct pass *pass, const struct model_feed_forward *feed,
+                            float *gate, float *up)
+{
+    const int64_t columns = feed->up.out;
+    double sum = 0, squares = 0;
+    for (int64_t c = 0; c < columns; c++)
+        sum += (double)gate[c];
+    const double mean = sum / (double)columns;
+    for (int64_t c = 0; c < columns; c++)
+        squares += ((double)gate[c] - mean) * ((double)gate[c] - mean);
+    const float least = (float)(mean + sqrt(squares / (double)columns) * feed->deviations);
+    for (int64_t c = 0; c < columns; c++)
+        gate[c] = gate[c] > least ? gate[c] - least : 0;
+    attn_activate(pass->limits.kernels, feed->activation, &feed->xielu, gate, columns);
+    for (int64_t c = 0; c < columns; c++)
+        up[c] *= gate[c];
+}
+
+static void join_sparse(const struct pass *pass, const struct pass_step *step, int turn,
+                        int64_t task)
+{
+    const struct model_feed_forward *feed = &step->block->dense;
+    int64_t panel, first, count;
+    const int64_t rows = panel_rows(pass, step, turn, &panel), columns = feed->up.out;
+    pass_task_rows(rows, columns, task, &first, &count);
+    for (int64_t i = first; i < first + count; i++)
+        join_sparse_row(pass, feed, sparse_gates(pass, feed, rows) + i * columns,
+                        pass->panel + i * columns);
+}
+
 static int64_t feed_tasks(struct pass *pass, const struct pass_step *step, int turn,
                           struct fault *fault)
 {
     const struct model_feed_forward *feed = &step->block->dense;
-    const int64_t row_count = pass->row_count[step->stream];
-    const int64_t first = (int64_t)(turn / 2) * PASS_PANEL_ROWS;
+    const int64_t turns = turns_of(feed);
+    int64_t first;
     (void)fault;
     if (step->block->experts.router.weight)
         return experts_tasks(pass, step, turn);
-    if (first >= row_count)
+    const int64_t rows = panel_rows(pass, step, turn, &first);
+    if (rows == 0)
         return PASS_OVER;
-    const int64_t rows = row_count - first < PASS_PANEL_ROWS ? row_count - first : PASS_PANEL_ROWS;
-    if (turn % 2 == 0)
+    if (feed->is_sparse && turn % turns != SPARSE_DOWN)
+        return sparse_tasks(pass, feed, pass->input + first * feed->up.in, rows, turn);
+    if (turn % turns == 0)
         return feed_up(pass, feed, pass->input + first * feed->up.in, rows);
     return pass_product(pass, &feed->down, pass->panel, pass->output + first * feed->down.out,
                         rows);
@@ -385,6 +455,8 @@ static void feed_run(const struct pass *pass, const struct pass_step *step, int 
 {
     if (step->block->experts.router.weight)
         experts_run(pass, step, turn, task, workspace);
+    else if (step->block->dense.is_sparse && turn % SPARSE_TURNS == SPARSE_JOIN)
+        join_sparse(pass, step, turn, task);
     else
         attn_product_run(&pass->product, task, workspace);
 }

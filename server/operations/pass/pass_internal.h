@@ -12,14 +12,20 @@ enum pass_step_kind {
     PASS_FIRST, /* rows that enter the first block, kept for all */
     PASS_NORM,  /* of rows, before attention or feed-forward */
     PASS_ATTEND,
-    PASS_RECUR,  /* a recurrence in place of attention */
-    PASS_FEED,   /* feed-forward */
-    PASS_TOKENS, /* what a block reads of tokens */
-    PASS_ADD,    /* what attention or feed-forward computed, to the rows */
-    PASS_MIX,    /* the rows of this place, weighted, to the sum that a head reads */
-    PASS_LENS,   /* rows that leave a block, for the head */
-    PASS_EDIT,   /* rows that a request changes, or that are kept */
-    PASS_NARROW, /* one row of each sequence stays */
+    PASS_RECUR,   /* a recurrence in place of attention */
+    PASS_FEED,    /* feed-forward */
+    PASS_TOKENS,  /* what a block reads of tokens */
+    PASS_SPREAD,  /* several rows of a token, of one; */
+    PASS_PREDICT, /* before a block; */
+    PASS_LAUREL,  /* beside its attention; */
+    PASS_CORRECT, /* behind its feed-forward; */
+    PASS_BESIDE,  /* with what it reads of tokens; */
+    PASS_JOIN,    /* and one of several */
+    PASS_ADD,     /* what attention or feed-forward computed, to the rows */
+    PASS_MIX,     /* the rows of this place, weighted, to the sum that a head reads */
+    PASS_LENS,    /* rows that leave a block, for the head */
+    PASS_EDIT,    /* rows that a request changes, or that are kept */
+    PASS_NARROW,  /* one row of each sequence stays */
     PASS_FINAL,
     PASS_READOUT, /* a vector of the rows that leave a stream, or classes */
     PASS_HEAD,
@@ -98,8 +104,10 @@ struct pass_sequence {
     size_t scratch_bytes;
 };
 
-/* Tokens of one expert (pass_feed.c); rows of a panel (pass_recur.c). */
+/* Tokens of one expert (pass_feed.c); rows of a panel (pass_recur.c); tokens that have several rows
+ * (pass_altup.c). */
 struct pass_expert_rows;
+struct pass_altup_rows;
 struct pass_recurrent_rows;
 
 /* What the first rows of sound are made with (pass_sound.c). */
@@ -135,7 +143,8 @@ struct pass {
     const float *input; /* of attention or feed-forward: normed, or the rows */
     float *first_rows;  /* [rows][width] that enter the first block, of blocks that read tokens */
     float *token_rows;  /* [2][rows][columns] of what they read; NULL: no block does */
-    struct attn_linear sliced; /* a part of a matrix, of the turn that runs */
+    struct attn_linear sliced;     /* a part of a matrix, of the turn that runs */
+    struct pass_altup_rows *altup; /* all rows of tokens that have several; NULL: none has */
     float **shared_inputs; /* [model->layer_count]: rows that enter a layer whose keys others have,
                               [rows][width]; NULL: none has */
     struct pass_expert_rows *experts;
@@ -167,12 +176,16 @@ struct pass_step_functions {
 
 extern const struct pass_step_functions pass_embed, pass_first, pass_tokens, pass_norm, pass_attend,
     pass_recur, pass_feed, pass_add, pass_mix, pass_edit, pass_lens, pass_narrow, pass_final,
-    pass_readout, pass_head, pass_contribute;
+    pass_readout, pass_head, pass_contribute, pass_spread, pass_predict, pass_laurel, pass_correct,
+    pass_beside, pass_join;
 
 /* The turns of PASS_EMBED that make rows of sound (pass_sound.c), as of a step. */
 bool pass_sound_plan(struct pass *pass, struct attn_work *work, struct fault *fault);
 int64_t pass_sound_tasks(struct pass *pass, int turn);
 void pass_sound_run(const struct pass *pass, int turn, int64_t task, void *workspace);
+
+/* Of a token with several rows, where there are such: all of them go to another place. */
+void pass_altup_move(const struct pass *pass, int stream, int64_t to, int64_t from);
 
 /* Whether the step's vector or classes are asked of the sequence (pass_readout.c). */
 bool pass_readout_is_needed(const struct pass_sequence *sequence, const struct pass_step *step);

@@ -95,7 +95,9 @@ static void narrow_run(const struct pass *pass, const struct pass_step *step, in
         memmove(pass->rows[s] + i * width, pass->rows[s] + from * width, bytes);
         memmove(pass->output + i * width, pass->output + from * width, bytes);
         if (pass->first_rows) {
+            memmove(pass->normed + i * width, pass->normed + from * width, bytes);
             memmove(pass->first_rows + i * width, pass->first_rows + from * width, bytes);
+            pass_altup_move(pass, s, i, from);
             pass->ids[s][i] = pass->ids[s][from];
         }
     }

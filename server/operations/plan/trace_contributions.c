@@ -12,7 +12,7 @@ static bool is_of_head(const struct trace_item *item, int64_t layer)
 static bool check(const struct trace_item *item, struct fault *fault)
 {
     const struct model_head *head = &item->model->forward->head;
-    if (!trace_expect_head(item, "/outputs", fault))
+    if (!trace_expect_head(item, "/outputs", fault) || !trace_expect_one_row(item, fault))
         return false;
     if (head->transform.weight || head->norm.weight)
         return fault_set_at(

@@ -60,7 +60,7 @@ bool trace_plan_lens(struct trace_item *item, struct arena *arena, struct fault 
     struct trace_lens first = { .score_count = 0 };
     if (!item->outputs[TRACE_OUTPUT_LENS])
         return true;
-    if (!trace_expect_head(item, "/outputs", fault)
+    if (!trace_expect_head(item, "/outputs", fault) || !trace_expect_one_row(item, fault)
         || !trace_list_positions(item, stream, &first.tokens.positions, &first.tokens.count, arena,
                                  fault)
         || !list_scores(item, &first, arena, fault))

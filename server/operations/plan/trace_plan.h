@@ -99,6 +99,9 @@ bool trace_plan_contributions(struct trace_item *item, struct arena *arena, stru
 /* The parts of that about the head over the vocabulary (trace_scores.c): whether the model has one,
  * of which the field asks something; and the scores of logprobs and targets. */
 bool trace_expect_head(const struct trace_item *item, const char *pointer, struct fault *fault);
+
+/* Whether a token has one row, which the head could be asked of at any block. */
+bool trace_expect_one_row(const struct trace_item *item, struct fault *fault);
 bool trace_plan_scores(struct trace_item *item, struct arena *arena, struct fault *fault);
 
 /* The mask token of the model, or the token that its tokenizer writes so; -1: not known. */

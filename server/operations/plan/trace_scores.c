@@ -15,6 +15,17 @@ bool trace_expect_head(const struct trace_item *item, const char *pointer, struc
                         item->model->name);
 }
 
+bool trace_expect_one_row(const struct trace_item *item, struct fault *fault)
+{
+    const struct model_forward *forward = item->model->forward;
+    if (forward->streams[forward->stream_count - 1].altup.count == 0)
+        return true;
+    return fault_set_at(fault, "/outputs", FAULT_OPTION,
+                        "tokens of model '%s' have several rows between its layers, which become "
+                        "one behind the last; ask for predictions, logprobs or targets",
+                        item->model->name);
+}
+
 static const struct trace_stream *head_stream(const struct trace_item *item)
 {
     return &item->streams[item->model->forward->stream_count - 1];
