@@ -172,13 +172,14 @@ static void pass_glm_ungrouped(struct forward *forward)
     ",\"head_dim\":4,\"partial_rotary_factor\":0.5,\"rms_norm_eps\":1e-06,"                        \
     "\"num_nextn_predict_layers\":1"
 
+#define GLM_CONFIG                                                                                 \
+    LLAMA_CONFIG("glm4_moe", "3",                                                                  \
+                 GROUP_FIELDS GLM_FIELDS ",\"use_qk_norm\":true,\"attention_bias\":true")
+#define GLM_TENSORS EXPERT_TENSORS LLAMA_GATED GLM_BIASES LLAMA_HEAD_NORMS GLM_AROUND
+
 TEST(glm4_moe)
 {
-    llama_check("glm4_moe",
-                LLAMA_CONFIG("glm4_moe", "3",
-                             GROUP_FIELDS GLM_FIELDS
-                             ",\"use_qk_norm\":true,\"attention_bias\":true"),
-                EXPERT_TENSORS LLAMA_GATED GLM_BIASES LLAMA_HEAD_NORMS GLM_AROUND, 3, pass_glm);
+    llama_check("glm4_moe", GLM_CONFIG, GLM_TENSORS, 3, pass_glm);
 }
 
 TEST(glm4_moe_of_one_group)
@@ -469,6 +470,72 @@ TEST(sessions_of_a_latent_layer)
         free(first.data);
         free(next.data);
     }
+    fixture_stop(NULL);
+    published_close();
+}
+
+/* ------------------------------------------------------------- their completions -- */
+
+enum { PROMPT = 5, MADE = 6 };
+
+/* The most probable token after the first count ids. */
+static cJSON *predict(const char *model, const int *ids, int count)
+{
+    struct request_text body = { .data = NULL };
+    request_text_add(&body,
+                     "{\"model\":\"%s\",\"layers\":[],\"outputs\":[\"predictions\"],"
+                     "\"top_k_tokens\":1,\"tokens\":[",
+                     model);
+    for (int i = 0; i < count; i++)
+        request_text_add(&body, "%s%d", i > 0 ? "," : "", ids[i]);
+    request_text_add(&body, "]}");
+    cJSON *traced = answer_post(&client, "/v1/trace", body.data);
+    const cJSON *last = cJSON_GetArrayItem(cJSON_GetObjectItem(traced, "predictions"), 0);
+    cJSON *token = cJSON_Duplicate(cJSON_GetArrayItem(cJSON_GetObjectItem(last, "tokens"), 0), 1);
+    cJSON_Delete(traced);
+    free(body.data);
+    return token;
+}
+
+/* A text token by token, from rows kept, is that of the most probable tokens of whole passes. */
+static void expect_completion(const char *model)
+{
+    int ids[PROMPT + MADE] = { 3, 5, 8, 2, 7 };
+    char body[160];
+    snprintf(body, sizeof body,
+             "{\"model\":\"%s\",\"prompt\":[3,5,8,2,7],\"max_tokens\":%d,\"temperature\":0,"
+             "\"logprobs\":1}",
+             model, MADE);
+    cJSON *answer = answer_post(&client, "/v1/completions", body);
+    const cJSON *choice = cJSON_GetArrayItem(cJSON_GetObjectItem(answer, "choices"), 0);
+    const cJSON *logprobs = cJSON_GetObjectItem(choice, "logprobs");
+    const cJSON *made = cJSON_GetObjectItem(logprobs, "tokens");
+    assert_int_equal(cJSON_GetArraySize(made), MADE);
+    for (int i = 0; i < MADE; i++) {
+        char name[32];
+        cJSON *token = predict(model, ids, PROMPT + i);
+        ids[PROMPT + i] = cJSON_GetObjectItem(token, "id")->valueint;
+        snprintf(name, sizeof name, "token_id:%d", ids[PROMPT + i]);
+        assert_string_equal(cJSON_GetArrayItem(made, i)->valuestring, name);
+        assert_true(fabs(cJSON_GetObjectItem(token, "logprob")->valuedouble
+                         - cJSON_GetArrayItem(cJSON_GetObjectItem(logprobs, "token_logprobs"), i)
+                               ->valuedouble)
+                    < 1e-5);
+        cJSON_Delete(token);
+    }
+    cJSON_Delete(answer);
+}
+
+TEST(completions)
+{
+    published_open(GLM_CONFIG, GLM_TENSORS, 3, "F32");
+    published_save(fixture_path("glm"), GLM_CONFIG);
+    published_close();
+    published_open(KIMI_CONFIG, KIMI_TENSORS, 2, "F32");
+    published_save(fixture_path("kimi"), KIMI_CONFIG);
+    fixture_serve("--models", directory);
+    expect_completion("glm");
+    expect_completion("kimi");
     fixture_stop(NULL);
     published_close();
 }
