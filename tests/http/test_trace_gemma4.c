@@ -9,7 +9,13 @@
 
 enum { LAYERS = 6, FIRST_SHARED = 4, COLUMNS = 6, HEADS = 4 };
 
+enum { EXPERTS = 4, CHOSEN = 2, EXPERT_SIZE = 5 };
+
 static const double EPS = 1e-6;
+
+/* Of the model that is checked: enable_moe_block. Such a model shares no keys here, and its blocks
+ * read no tokens. */
+static bool has_experts;
 
 #define BLOCK "model.language_model.layers.#."
 #define AT    BLOCK "self_attn."
@@ -22,7 +28,7 @@ static bool is_full(int layer)
 
 static int keys_of(int layer)
 {
-    return layer >= FIRST_SHARED ? layer - 2 : layer;
+    return layer >= FIRST_SHARED && !has_experts ? layer - 2 : layer;
 }
 
 static int64_t kv_heads(int layer)
@@ -86,7 +92,7 @@ static struct rows attend(struct forward *forward, struct rows x, struct rows in
     };
     const struct rows y = decoder_attend(forward, &attention, x, inputs,
                                          project(inputs, key_inputs, layer), AT "o_proj", layer);
-    if (layer >= FIRST_SHARED)
+    if (keys_of(layer) != layer)
         forward_layer_at(forward, layer)->key_inputs = key_inputs;
     return y;
 }
@@ -105,6 +111,72 @@ static struct rows token_inputs(struct rows embedded, int layer)
     return forward_scale(forward_add(x, forward_scale(own, sqrt(COLUMNS))), sqrt(0.5));
 }
 
+/* ------------------------------------------------------------------- experts -- */
+
+/* x . matrix number number of a tensor [experts, out, in]. */
+static struct rows stacked_product(struct rows x, const char *name, int number, int layer,
+                                   int64_t out)
+{
+    const struct rows matrices = published_tensor(name, layer);
+    const struct rows y = published_rows(x.count, out);
+    const double *matrix = matrices.data + number * out * x.columns;
+    for (int64_t o = 0; o < x.count * out; o++)
+        for (int64_t c = 0; c < x.columns; c++)
+            y.data[o] += x.data[o / out * x.columns + c] * matrix[o % out * x.columns + c];
+    return y;
+}
+
+/* Gemma4TextExperts: one of them. */
+static struct rows expert(struct rows row, int number, int layer)
+{
+    const struct rows up =
+        stacked_product(row, BLOCK "experts.gate_up_proj", number, layer, 2 * EXPERT_SIZE);
+    const struct rows gate =
+        forward_activation(published_split(up, 1, 0, EXPERT_SIZE), "gelu_pytorch_tanh");
+    return stacked_product(forward_multiply(gate, published_split(up, 1, EXPERT_SIZE, EXPERT_SIZE)),
+                           BLOCK "experts.down_proj", number, layer, row.columns);
+}
+
+/* Gemma4TextRouter: the weights of the chosen experts, of all 0 of the others. */
+static void route(struct rows row, int layer, double weights[EXPERTS])
+{
+    const struct rows scale = published_tensor(BLOCK "router.scale", layer);
+    const struct rows by = published_tensor(BLOCK "router.per_expert_scale", layer);
+    struct rows x = bare_norm(row, row.columns);
+    for (int64_t c = 0; c < x.columns; c++)
+        x.data[c] *= scale.data[c] / sqrt((double)x.columns);
+    const struct rows scores = published_linear(x, BLOCK "router.proj", layer);
+    double sum = 0;
+    for (int e = 0; e < EXPERTS; e++) {
+        int larger = 0;
+        for (int other = 0; other < EXPERTS; other++)
+            larger += scores.data[other] > scores.data[e];
+        weights[e] = larger < CHOSEN ? exp(scores.data[e]) : 0;
+        sum += weights[e];
+    }
+    for (int e = 0; e < EXPERTS; e++)
+        weights[e] *= by.data[e] / sum;
+}
+
+/* What a mixture adds to what the dense feed-forward computed, both through a norm. */
+static struct rows with_experts(struct rows x, struct rows dense, int layer)
+{
+    const struct rows sum = published_rows(x.count, x.columns);
+    for (int64_t i = 0; i < x.count; i++) {
+        const struct rows row = forward_slice(x, i, 1);
+        const struct rows normed = norm(row, BLOCK "pre_feedforward_layernorm_2", layer);
+        double weights[EXPERTS];
+        route(row, layer, weights);
+        for (int e = 0; e < EXPERTS; e++) {
+            const struct rows computed = expert(normed, e, layer);
+            for (int64_t c = 0; c < x.columns; c++)
+                sum.data[i * x.columns + c] += weights[e] * computed.data[c];
+        }
+    }
+    return forward_add(norm(dense, BLOCK "post_feedforward_layernorm_1", layer),
+                       norm(sum, BLOCK "post_feedforward_layernorm_2", layer));
+}
+
 /* Gemma4TextDecoderLayer. */
 static struct rows block(struct forward *forward, struct rows x, struct rows embedded,
                          struct rows *inputs, int layer)
@@ -113,11 +185,15 @@ static struct rows block(struct forward *forward, struct rows x, struct rows emb
     struct rows y = attend(forward, x, inputs[layer], inputs[keys_of(layer)], layer);
     x = forward_add(x, norm(y, BLOCK "post_attention_layernorm", layer));
     y = norm(x, BLOCK "pre_feedforward_layernorm", layer);
-    y = forward_edits_fed("self", layer,
-                          decoder_gated(y, BLOCK "mlp.", "gelu_pytorch_tanh", layer));
+    y = decoder_gated(y, BLOCK "mlp.", "gelu_pytorch_tanh", layer);
+    if (has_experts)
+        y = with_experts(x, y, layer);
+    y = forward_edits_fed("self", layer, y);
     x = forward_add(x, norm(y, BLOCK "post_feedforward_layernorm", layer));
     if (forward_parts_are_cut(layer))
         return x;
+    if (has_experts)
+        return forward_scale(x, published_tensor(BLOCK "layer_scalar", layer).data[0]);
     y = forward_activation(published_linear(x, BLOCK "per_layer_input_gate", layer),
                            "gelu_pytorch_tanh");
     y = forward_multiply(y, token_inputs(embedded, layer));
@@ -126,14 +202,14 @@ static struct rows block(struct forward *forward, struct rows x, struct rows emb
     return forward_scale(x, published_tensor(BLOCK "layer_scalar", layer).data[0]);
 }
 
-/* Gemma4ForCausalLM with final_logit_softcapping 4. */
+/* Gemma4ForCausalLM with final_logit_softcapping 4, or with experts without it. */
 static void pass_gemma4(struct forward *forward)
 {
     struct rows inputs[LAYERS];
     const struct rows table = published_tensor("model.language_model.embed_tokens.weight", 0);
     struct rows x = forward_scale(forward_embed(table, decoder_tokens(), decoder_length), 4);
     struct rows embedded = x;
-    forward->reads_tokens = true;
+    forward->reads_tokens = !has_experts;
     for (int layer = 0; layer < LAYERS; layer++) {
         x = forward_edits_enter("self", layer, layer, x);
         if (layer == 0)
@@ -142,7 +218,7 @@ static void pass_gemma4(struct forward *forward)
     }
     forward->final_hidden_states = norm(x, "model.language_model.norm", 0);
     forward->logits = forward_product(forward->final_hidden_states, table);
-    for (int64_t i = 0; i < forward->logits.count * forward->logits.columns; i++)
+    for (int64_t i = 0; !has_experts && i < forward->logits.count * forward->logits.columns; i++)
         forward->logits.data[i] = 4 * tanh(forward->logits.data[i] / 4);
 }
 
@@ -170,9 +246,10 @@ static void pass_gemma4(struct forward *forward)
 #define TENSORS                                                                                    \
     SLIDING("0")                                                                                   \
     SLIDING_KEYS("0")                                                                              \
-    FULL("1") FULL_KEYS("1") SLIDING("2") SLIDING_KEYS("2") FULL("3") FULL_KEYS("3") SLIDING("4")  \
-        FULL("5") FEED("0", "24") FEED("1", "24") FEED("2", "24") FEED("3", "24") FEED("4", "48")  \
-            FEED("5", "48") BLOCK                                                                  \
+    FULL("1")                                                                                      \
+    FULL_KEYS("1")                                                                                 \
+    SLIDING("2") SLIDING_KEYS("2") FULL("3") FULL_KEYS("3") SLIDING("4") FULL("5") FEED("0", "24") \
+        FEED("1", "24") FEED("2", "24") FEED("3", "24") FEED("4", "48") FEED("5", "48") BLOCK      \
         "input_layernorm.weight 16, " BLOCK "post_attention_layernorm.weight 16, " BLOCK           \
         "pre_feedforward_layernorm.weight 16, " BLOCK                                              \
         "post_feedforward_layernorm.weight 16, " BLOCK                                             \
@@ -183,6 +260,40 @@ static void pass_gemma4(struct forward *forward)
         "model.language_model.per_layer_model_projection.weight 36x16, "                           \
         "model.language_model.per_layer_projection_norm.weight 6, "                                \
         "model.language_model.norm.weight 16"
+
+#define EXPERT_TENSORS                                                                             \
+    SLIDING("0")                                                                                   \
+    SLIDING_KEYS("0")                                                                              \
+    FULL("1")                                                                                      \
+    FULL_KEYS("1")                                                                                 \
+    SLIDING("2") SLIDING_KEYS("2") FULL("3") FULL_KEYS("3") SLIDING("4") SLIDING_KEYS("4")         \
+        FULL("5") FULL_KEYS("5") BLOCK                                                             \
+        "mlp.gate_proj.weight 24x16, " BLOCK "mlp.up_proj.weight 24x16, " BLOCK                    \
+        "mlp.down_proj.weight 16x24, " BLOCK "router.proj.weight 4x16*3, " BLOCK                   \
+        "router.scale 16*3, " BLOCK "router.per_expert_scale 4*2, " BLOCK                          \
+        "experts.gate_up_proj 4x10x16, " BLOCK "experts.down_proj 4x16x5, " BLOCK                  \
+        "input_layernorm.weight 16, " BLOCK "post_attention_layernorm.weight 16, " BLOCK           \
+        "pre_feedforward_layernorm.weight 16, " BLOCK                                              \
+        "post_feedforward_layernorm.weight 16, " BLOCK                                             \
+        "pre_feedforward_layernorm_2.weight 16, " BLOCK                                            \
+        "post_feedforward_layernorm_1.weight 16, " BLOCK                                           \
+        "post_feedforward_layernorm_2.weight 16, " BLOCK "layer_scalar 1*2, "                      \
+        "model.language_model.embed_tokens.weight 40x16, "                                         \
+        "model.language_model.norm.weight 16"
+
+#define EXPERT_CONFIG                                                                              \
+    "{\"model_type\":\"gemma4\",\"tie_word_embeddings\":true,\"text_config\":{"                    \
+    "\"model_type\":\"gemma4_text\",\"hidden_size\":16,\"intermediate_size\":24,"                  \
+    "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"num_global_key_value_heads\":1,"        \
+    "\"head_dim\":4,\"global_head_dim\":8,\"attention_k_eq_v\":true,\"num_hidden_layers\":6,"      \
+    "\"num_kv_shared_layers\":0,\"sliding_window\":3,"                                             \
+    "\"layer_types\":[\"sliding_attention\",\"full_attention\",\"sliding_attention\","             \
+    "\"full_attention\",\"sliding_attention\",\"full_attention\"],"                                \
+    "\"rope_parameters\":{\"sliding_attention\":{\"rope_type\":\"default\",\"rope_theta\":500.0}," \
+    "\"full_attention\":{\"rope_type\":\"proportional\",\"partial_rotary_factor\":0.5,"            \
+    "\"rope_theta\":1000.0}},\"hidden_size_per_layer_input\":0,\"vocab_size\":40,"                 \
+    "\"final_logit_softcapping\":null,\"rms_norm_eps\":1e-06,\"enable_moe_block\":true,"           \
+    "\"num_experts\":4,\"top_k_experts\":2,\"moe_intermediate_size\":5}}"
 
 #define CONFIG                                                                                     \
     "{\"model_type\":\"gemma4\",\"vision_config\":{\"model_type\":\"gemma4_vision\"},"             \
@@ -203,7 +314,17 @@ TEST(gemma4)
 {
     static const struct decoder_case GEMMA4 = { "gemma4", CONFIG, TENSORS, LAYERS, pass_gemma4,
                                                 NULL,     0,      false,   false };
+    has_experts = false;
     decoder_case_check(&GEMMA4);
+}
+
+TEST(experts)
+{
+    static const struct decoder_case EXPERT_CASE = {
+        "gemma4_experts", EXPERT_CONFIG, EXPERT_TENSORS, LAYERS, pass_gemma4, NULL, 0, false, false
+    };
+    has_experts = true;
+    decoder_case_check(&EXPERT_CASE);
 }
 
 ALL_TESTS(fixture_make_directory, fixture_clear);

@@ -129,6 +129,12 @@ struct checkpoint_pass {
     const char *shared_gate; /* what the shared expert's rows are multiplied by the sigmoid of */
     bool (*has_experts)(const struct checkpoint_run *run, int64_t block);
 
+    /* Norms of a mixture that has its own (struct model_expert_norms): that of the router has a
+     * weight of this name, whole, times the root of 1 / width; NULL: there are none. */
+    const char *router_scale;
+    const char *experts_before, *experts_after, *shared_after;
+    const char *expert_scales; /* of their weights; whole name */
+
     bool router_has_bias;
     bool router_is_sigmoid;    /* else the weights are a softmax */
     const char *choice_bias;   /* the tensor that choice adds to sigmoids; whole name, in a block */

@@ -96,18 +96,23 @@ static bool adjust_gemma4(struct checkpoint_layer *layer, struct fault *fault)
     return true;
 }
 
-/* Gemma4TextDecoderLayer with a mixture beside its dense feed-forward. */
+/* Gemma4TextDecoderLayer: with enable_moe_block a mixture is beside the dense feed-forward, which
+ * is its shared expert then. */
 static bool adjust_pass_gemma4(struct checkpoint_pass *pass, const cJSON *section,
                                struct fault *fault)
 {
     bool has_experts;
-    (void)pass;
     if (!checkpoint_read_flag(section, "enable_moe_block", &has_experts, fault))
         return false;
-    return !has_experts
-           || fault_set(fault, FAULT_OPTION,
-                        "config.json's enable_moe_block is true, and a mixture of experts beside a "
-                        "dense feed-forward is not computed here");
+    if (!has_experts) {
+        pass->router = NULL;
+        return true;
+    }
+    pass->gate = "gate_proj";
+    pass->up = "up_proj";
+    pass->down = "down_proj";
+    pass->shared_expert = "mlp.";
+    return true;
 }
 
 /* ------------------------------------------------------------------- Gemma 3n -- */
@@ -151,6 +156,15 @@ static bool adjust_gemma3n(struct checkpoint_layer *layer, struct fault *fault)
 #define OTHER_TOWERS                                                                               \
     "vision_config|audio_config|*_token_id|*_token_index|vision_soft_tokens_*|audio_soft_tokens_*"
 
+/* Gemma4TextRouter and Gemma4TextExperts. */
+#define GEMMA4_EXPERTS                                                                             \
+    .router = "router.proj", .router_scale = "router.scale",                                       \
+    .expert_scales = "router.per_expert_scale", .stacked_up = "experts.gate_up_proj",              \
+    .stacked_down = "experts.down_proj", .experts_before = "pre_feedforward_layernorm_2",          \
+    .experts_after = "post_feedforward_layernorm_2",                                               \
+    .shared_after = "post_feedforward_layernorm_1", .expert_count = "num_experts",                 \
+    .chosen_count = "top_k_experts", .normalized = "=true"
+
 #define GEMMA4                                                                                     \
     TEXT, SIZES(30, 2304, 8),                                                                      \
         .kv_heads = "num_key_value_heads=4", .head_dim = "head_dim=256",                           \
@@ -158,11 +172,14 @@ static bool adjust_gemma3n(struct checkpoint_layer *layer, struct fault *fault)
         .expected = "use_bidirectional_attention=vision",                                          \
         .reads = "global_head_dim|num_global_key_value_heads|attention_k_eq_v|"                    \
                  "num_kv_shared_layers",                                                           \
-        .ignored = OTHER_TOWERS                                                                    \
-        "|use_double_wide_mlp|vocab_size_per_layer_input|moe_intermediate_size|num_experts|"       \
-        "top_k_experts",                                                                           \
-        .pass = { AROUND_TEXT, .block_scale = "layer_scalar", .adjust = adjust_pass_gemma4,        \
-                  .reads = "enable_moe_block", .logit_softcap = "final_logit_softcapping" }
+        .ignored =                                                                                 \
+            OTHER_TOWERS "|use_double_wide_mlp|vocab_size_per_layer_input|moe_intermediate_size",  \
+        .pass = { AROUND_TEXT,                                                                     \
+                  .block_scale = "layer_scalar",                                                   \
+                  GEMMA4_EXPERTS,                                                                  \
+                  .adjust = adjust_pass_gemma4,                                                    \
+                  .reads = "enable_moe_block",                                                     \
+                  .logit_softcap = "final_logit_softcapping" }
 
 #define GEMMA3N                                                                                    \
     TEXT, SIZES(35, 2048, 8),                                                                      \

@@ -263,6 +263,37 @@ static bool build_shared_expert(const struct block_reader *blocks, struct model_
                                          blocks->width, false, false));
 }
 
+/* Gemma4TextRouter's norm has no tensor, but a scale behind it has. */
+static bool build_router_norm(const struct block_reader *blocks, struct attn_norm *norm)
+{
+    struct checkpoint_pass_reader *reader = blocks->reader;
+    const int64_t width = blocks->width;
+    const float *scale = NULL;
+    float *weight = arena_alloc(reader->parameters->arena, (size_t)width * sizeof *weight);
+    if (!weight)
+        return fault_no_memory(reader->fault);
+    if (!checkpoint_pass_values_now(reader, &scale, reader->pass.router_scale, width) || !scale)
+        return false;
+    for (int64_t c = 0; c < width; c++)
+        weight[c] = (float)((double)scale[c] / sqrt((double)width));
+    *norm = (struct attn_norm){ .weight = weight, .eps = reader->norm_eps, .scope = ATTN_NORM_ROW };
+    return true;
+}
+
+static bool build_expert_norms(const struct block_reader *blocks, struct model_experts *experts)
+{
+    struct checkpoint_pass_reader *reader = blocks->reader;
+    const struct checkpoint_pass *pass = &reader->pass;
+    struct model_expert_norms *norms = &experts->norms;
+    if (!pass->router_scale)
+        return true;
+    return build_router_norm(blocks, &norms->router)
+           && checkpoint_pass_norm(reader, &norms->before, pass->experts_before, blocks->width)
+           && checkpoint_pass_norm(reader, &norms->after, pass->experts_after, blocks->width)
+           && checkpoint_pass_norm(reader, &norms->shared, pass->shared_after, blocks->width)
+           && checkpoint_pass_values(reader, &experts->scales, pass->expert_scales, experts->count);
+}
+
 static bool build_experts(const struct block_reader *blocks, struct model_experts *experts)
 {
     struct checkpoint_pass_reader *reader = blocks->reader;
@@ -288,7 +319,8 @@ static bool build_experts(const struct block_reader *blocks, struct model_expert
            && (!reader->pass.choice_bias
                || checkpoint_pass_values(reader, &experts->choice_bias, reader->pass.choice_bias,
                                          experts->count))
-           && build_expert_list(blocks, list) && build_shared_expert(blocks, experts);
+           && build_expert_list(blocks, list) && build_shared_expert(blocks, experts)
+           && build_expert_norms(blocks, experts);
 }
 
 static bool build_dense(const struct block_reader *blocks, struct model_feed_forward *dense)
@@ -407,117 +439,6 @@ static bool build_stream(struct model_stream *stream, struct checkpoint_pass_rea
            && checkpoint_pass_norm(reader, &stream->final_norm, pass->final_norm, stream->width);
 }
 
-/* ------------------------------------------------------------------ the head -- */
-
-/* Many published files are of a model without its head. Such a file has no predictions, which is no
- * reason against its pass. A file that has a part of a head must have all of it. */
-
-static bool build_transform(struct model_head *head, struct checkpoint_pass_reader *reader,
-                            const struct model_stream *stream, int64_t *width)
-{
-    const struct checkpoint_pass *pass = &reader->pass;
-    const bool is_projected = stream->embedding.tokens.width != *width;
-    const char *names = pass->transform ? pass->transform
-                        : is_projected  ? pass->head_projection
-                                        : NULL;
-    if (!names)
-        return true;
-    if (!checkpoint_pass_linear(reader, &head->transform, names, 0, *width, false,
-                                pass->transform != NULL && !pass->transform_has_no_bias))
-        return false;
-    *width = head->transform.out;
-    return !pass->transform
-           || (checkpoint_read_activation(reader->run->section, pass->head_activation,
-                                          &head->activation, reader->fault)
-               && checkpoint_pass_norm(reader, &head->norm, pass->head_norm, *width));
-}
-
-static bool tie_output(struct attn_linear *output, const struct model_table *tokens, int64_t width,
-                       struct fault *fault)
-{
-    if (tokens->width != width)
-        return fault_set(fault, FAULT_SHAPE,
-                         "the head has %" PRId64 " columns, and the table of tokens, which is its "
-                         "output, has %" PRId64,
-                         width, tokens->width);
-    *output = (struct attn_linear){
-        .weight = tokens->rows, .out = tokens->count, .in = tokens->width, .dtype = tokens->dtype
-    };
-    return true;
-}
-
-static bool read_logit_scale(struct model_head *head, struct checkpoint_pass_reader *reader,
-                             int64_t width)
-{
-    const struct checkpoint_pass *pass = &reader->pass;
-    const cJSON *section = reader->run->section;
-    double divisor;
-    bool is_root;
-    if (!checkpoint_read_number(section, pass->logit_scale, &head->scale, reader->fault)
-        || !checkpoint_read_number(section, pass->logit_divisor, &divisor, reader->fault)
-        || !checkpoint_read_number(section, pass->logit_softcap, &head->softcap, reader->fault)
-        || !checkpoint_read_flag(section, pass->logit_root_divisor_if, &is_root, reader->fault))
-        return false;
-    if (divisor > 0)
-        head->scale = 1 / divisor;
-    if (is_root)
-        head->scale = 1 / sqrt((double)width);
-    return true;
-}
-
-static bool build_head(struct model_head *head, struct checkpoint_pass_reader *reader,
-                       const struct model_stream *stream, bool is_causal)
-{
-    const struct checkpoint_pass *pass = &reader->pass;
-    int64_t width = stream->width;
-    bool is_tied;
-    if (!checkpoint_read_flag(reader->run->section, pass->tied, &is_tied, reader->fault))
-        return false;
-    const bool has_output = checkpoint_pass_has(reader, pass->output);
-    is_tied = is_tied || (pass->tied_if_absent && !has_output);
-    if ((pass->transform && !checkpoint_pass_has(reader, pass->transform))
-        || (pass->output_bias_tells && !checkpoint_pass_has_values(reader, pass->output_bias))
-        || (!is_tied && !has_output))
-        return true;
-    /* Without a transform it is the head of a language model, which predicts the next token. A
-     * model that looks both ways has no use for it. */
-    if (!is_causal && !pass->transform)
-        return true;
-    head->is_masked = !is_causal;
-    if (!build_transform(head, reader, stream, &width))
-        return false;
-    if (!(is_tied ? tie_output(&head->output, &stream->embedding.tokens, width, reader->fault)
-          : pass->output_bias
-              ? checkpoint_pass_matrix(reader, &head->output, pass->output, 0, width, false)
-              : checkpoint_pass_linear(reader, &head->output, pass->output, 0, width, false,
-                                       false)))
-        return false;
-    const bool has_bias =
-        pass->output_bias
-        && (!pass->output_bias_if_any || checkpoint_pass_has_values(reader, pass->output_bias));
-    return (!has_bias
-            || checkpoint_pass_values(reader, &head->output.bias, pass->output_bias,
-                                      head->output.out))
-           && read_logit_scale(head, reader, stream->width);
-}
-
-/* A regression over the maps of all layers, where the file has it. */
-static bool build_contacts(struct model_contacts *contacts, struct checkpoint_pass_reader *reader,
-                           const struct model_stream *stream, int64_t heads)
-{
-    char name[64];
-    const float *bias = NULL;
-    if (!checkpoint_pass_has(reader, reader->pass.contacts))
-        return true;
-    contacts->end_id = reader->pass.contacts_end;
-    snprintf(name, sizeof name, "%s.bias", reader->pass.contacts);
-    if (!checkpoint_pass_values_now(reader, &bias, name, 1) || !bias)
-        return false;
-    contacts->bias = bias[0];
-    snprintf(name, sizeof name, "%s.weight", reader->pass.contacts);
-    return checkpoint_pass_values(reader, &contacts->weights, name, stream->block_count * heads);
-}
-
 /* ----------------------------------------------------------------- the pass -- */
 
 struct pass_builder {
@@ -583,16 +504,17 @@ static bool build_run(struct pass_builder *builder, const struct checkpoint_run 
     bool good = (!pass->adjust || pass->adjust(&reader.pass, run->section, builder->fault))
                 && find_cross(builder, run, &cross_first);
     stream->width = builder->layers[first].d_query;
-    good =
-        good && build_stream(stream, &reader, first, cross_first)
-        && (!reader.pass.start
-            || checkpoint_read_integer(run->section, reader.pass.start, &forward->start_id,
-                                       builder->fault))
-        && build_head(&forward->head, &reader, stream, builder->layers[first].options.causal)
-        && build_contacts(&forward->contacts, &reader, stream, builder->layers[first].layer.q_heads)
-        && checkpoint_readout_build(forward, forward->stream_count, &reader)
-        && checkpoint_classes_build(forward, forward->stream_count, &reader,
-                                    builder->layers[first].options.causal);
+    good = good && build_stream(stream, &reader, first, cross_first)
+           && (!reader.pass.start
+               || checkpoint_read_integer(run->section, reader.pass.start, &forward->start_id,
+                                          builder->fault))
+           && checkpoint_pass_build_head(&forward->head, &reader, stream,
+                                         builder->layers[first].options.causal)
+           && checkpoint_pass_build_contacts(&forward->contacts, &reader, stream,
+                                             builder->layers[first].layer.q_heads)
+           && checkpoint_readout_build(forward, forward->stream_count, &reader)
+           && checkpoint_classes_build(forward, forward->stream_count, &reader,
+                                       builder->layers[first].options.causal);
     builder->addresses = reader.addresses;
     builder->address_count = reader.address_count;
     builder->address_capacity = reader.address_capacity;

@@ -91,6 +91,14 @@ bool checkpoint_altup_build_block(struct model_block *block, struct checkpoint_p
 bool checkpoint_altup_read_sparsity(struct model_feed_forward *dense,
                                     struct checkpoint_pass_reader *reader);
 
+/* The head of the last stream, and the regression over maps of all its layers, where the file has
+ * them (checkpoint_pass_head.c). */
+bool checkpoint_pass_build_head(struct model_head *head, struct checkpoint_pass_reader *reader,
+                                const struct model_stream *stream, bool is_causal);
+bool checkpoint_pass_build_contacts(struct model_contacts *contacts,
+                                    struct checkpoint_pass_reader *reader,
+                                    const struct model_stream *stream, int64_t heads);
+
 /* The stream's pooler, where the file has one (checkpoint_readout.c). One that is not understood is
  * a reason in forward; the fault is memory. */
 bool checkpoint_readout_build(struct model_forward *forward, int stream,

@@ -135,6 +135,13 @@ struct model_feed_forward {
 enum model_routing { MODEL_ROUTING_SOFTMAX, MODEL_ROUTING_SPARSEMIXER, MODEL_ROUTING_SIGMOID };
 enum { MODEL_SPARSEMIXER_CHOSEN = 2 };
 
+/* Norms of a mixture that has some of its own (Gemma 4): the router and the experts read the rows
+ * that entered the feed-forward, each through its norm; what the chosen experts computed and what
+ * the shared one did go through one more before their sum. */
+struct model_expert_norms {
+    struct attn_norm router, before, after, shared; /* router.weight NULL: the mixture has none */
+};
+
 /* A mixture of experts: the feed-forwards of those that the router chooses for a row, weighted. The
  * shared one is added to these in every
  * row, multiplied by the sigmoid of its gate. All experts but the shared one have the same width.
@@ -156,6 +163,8 @@ struct model_experts {
     int64_t groups, chosen_groups;           /* 0: none */
     const struct model_feed_forward *shared; /* NULL: none */
     struct attn_linear shared_gate;          /* of one output; weight NULL: no gate */
+    const float *scales;                     /* [count], of the experts' weights; NULL: 1 */
+    struct model_expert_norms norms;         /* of a mixture with a shared expert */
 };
 
 /* What each block of a stream reads of the tokens themselves, besides the rows that enter it (Gemma

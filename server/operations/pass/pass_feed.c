@@ -7,7 +7,9 @@
  * then one task chooses the experts of each row and lists the rows of each expert. An expert then
  * gathers its rows panel by panel, computes, and adds its weighted results. Experts run in the
  * order of their numbers, so a row's sum has one order whatever other rows there are. The shared
- * expert is the last of them, and every row has it. */
+ * expert is the last of them, and every row has it. Where the mixture has norms of its own, rows
+ * for the router are made first, where the sum will be; the sum of the others is complete when the
+ * shared expert adds to it, and so is its norm then. */
 #include "operations/pass/pass_internal.h"
 
 #include "rows.h"
@@ -54,7 +56,7 @@ static int64_t feed_up(struct pass *pass, const struct model_feed_forward *feed,
 
 /* ----------------------------------------------------------------- experts -- */
 
-enum { TURN_ROUTE, TURN_SHARE, TURN_CHOOSE, TURN_FIRST_PANEL };
+enum { TURN_NORM, TURN_ROUTE, TURN_SHARE, TURN_CHOOSE, TURN_FIRST_PANEL };
 enum { PANEL_GATHER, PANEL_UP, PANEL_DOWN, PANEL_SCATTER, PANEL_TURNS };
 
 struct pass_expert_rows {
@@ -123,6 +125,8 @@ static bool experts_plan(struct pass *pass, const struct pass_step *step, struct
         pass_product_work(pass, &experts->shared_gate, row_count, work);
     if (experts->shared)
         add_feed_work(pass, experts->shared, row_count, work);
+    if (experts->norms.router.weight)
+        pass_rows_work(row_count, (3 + experts->chosen) * width, work);
     return (pass->experts || allocate_experts(pass, experts, row_count, width, fault))
            && allocate_panel(pass, &experts->experts[0], PASS_PANEL_ROWS, fault)
            && (!experts->shared || allocate_panel(pass, experts->shared, PASS_PANEL_ROWS, fault));
@@ -216,6 +220,8 @@ static void choose_row_experts(const struct pass_expert_rows *of,
     for (int64_t i = 0; i < experts->chosen; i++) {
         const double weight = unscaled_weight(experts, &sums, logits[of->indices[i]]);
         of->values[i] = (float)(scale * (experts->is_normalized ? weight / sum : weight));
+        if (experts->scales)
+            of->values[i] *= experts->scales[of->indices[i]];
     }
 }
 
@@ -294,13 +300,18 @@ static int64_t experts_tasks(struct pass *pass, const struct pass_step *step, in
 {
     const struct model_experts *experts = &step->block->experts;
     struct pass_expert_rows *of = pass->experts;
+    const bool has_norms = experts->norms.router.weight;
+    const int64_t row_count = pass->row_count[step->stream];
+    if (turn == TURN_NORM)
+        return has_norms ? pass_row_tasks(row_count, pass->forward->streams[step->stream].width)
+                         : 0;
     if (turn == TURN_ROUTE)
-        return pass_product(pass, &experts->router, pass->input, of->logits,
-                            pass->row_count[step->stream]);
+        return pass_product(pass, &experts->router, has_norms ? pass->output : pass->input,
+                            of->logits, row_count);
     if (turn == TURN_SHARE)
-        return experts->shared_gate.weight ? pass_product(pass, &experts->shared_gate, pass->input,
-                                                          of->shared, pass->row_count[step->stream])
-                                           : 0;
+        return experts->shared_gate.weight
+                   ? pass_product(pass, &experts->shared_gate, pass->input, of->shared, row_count)
+                   : 0;
     if (turn == TURN_CHOOSE) {
         of->expert = of->done = of->panel = 0;
         return 1;
@@ -308,14 +319,21 @@ static int64_t experts_tasks(struct pass *pass, const struct pass_step *step, in
     return panel_tasks(pass, step, (turn - TURN_FIRST_PANEL) % PANEL_TURNS);
 }
 
-static void gather_rows(const struct pass *pass, const struct model_experts *experts, int64_t width,
-                        int64_t first, int64_t count)
+static void gather_rows(const struct pass *pass, const struct pass_step *step, int64_t first,
+                        int64_t count)
 {
+    const struct model_experts *experts = &step->block->experts;
     const struct pass_expert_rows *of = pass->experts;
+    const int64_t width = pass->forward->streams[step->stream].width;
+    const bool has_norm = experts->norms.before.weight && of->expert < experts->count;
     for (int64_t i = first; i < first + count; i++) {
-        const float *row = pass->input + of->rows[of->done + i] * width;
+        const int64_t number = of->rows[of->done + i];
+        const float *row = pass->input + number * width;
         const float weight = experts->weighs_inputs ? of->weights[of->done + i] : 1.0f;
-        for (int64_t c = 0; c < width; c++)
+        if (has_norm)
+            attn_rows_norm(&experts->norms.before, of->gathered + i * width, width,
+                           pass->rows[step->stream] + number * width, width, 1, width);
+        for (int64_t c = 0; !has_norm && c < width; c++)
             of->gathered[i * width + c] = weight * row[c];
     }
 }
@@ -325,10 +343,27 @@ static void scatter_rows(const struct pass *pass, const struct model_experts *ex
                          int64_t width, int64_t first, int64_t count)
 {
     const struct pass_expert_rows *of = pass->experts;
-    for (int64_t i = first; i < first + count; i++)
-        attn_rows_add(pass->limits.kernels, pass->output + of->rows[of->done + i] * width, width,
-                      of->computed + i * width, width,
+    const bool has_norms = experts->norms.router.weight && of->expert == experts->count;
+    for (int64_t i = first; i < first + count; i++) {
+        float *sum = pass->output + of->rows[of->done + i] * width;
+        float *computed = of->computed + i * width;
+        if (has_norms) {
+            attn_rows_norm(&experts->norms.after, sum, width, sum, width, 1, width);
+            attn_rows_norm(&experts->norms.shared, computed, width, computed, width, 1, width);
+        }
+        attn_rows_add(pass->limits.kernels, sum, width, computed, width,
                       experts->weighs_inputs ? 1.0f : of->weights[of->done + i], NULL, 1, width);
+    }
+}
+
+/* For the router, in the place of what the experts compute later. */
+static void norm_rows(const struct pass *pass, const struct pass_step *step, int64_t task)
+{
+    const int64_t width = pass->forward->streams[step->stream].width;
+    int64_t first, count;
+    pass_task_rows(pass->row_count[step->stream], width, task, &first, &count);
+    attn_rows_norm(&step->block->experts.norms.router, pass->output + first * width, width,
+                   pass->rows[step->stream] + first * width, width, count, width);
 }
 
 static void experts_run(const struct pass *pass, const struct pass_step *step, int turn,
@@ -337,6 +372,10 @@ static void experts_run(const struct pass *pass, const struct pass_step *step, i
     const int64_t width = pass->forward->streams[step->stream].width;
     const int panel_turn = (turn - TURN_FIRST_PANEL) % PANEL_TURNS;
     int64_t first, count;
+    if (turn == TURN_NORM) {
+        norm_rows(pass, step, task);
+        return;
+    }
     if (turn == TURN_CHOOSE) {
         choose_experts(pass, step);
         return;
@@ -347,7 +386,7 @@ static void experts_run(const struct pass *pass, const struct pass_step *step, i
     }
     pass_task_rows(pass->experts->panel, width, task, &first, &count);
     if (panel_turn == PANEL_GATHER)
-        gather_rows(pass, &step->block->experts, width, first, count);
+        gather_rows(pass, step, first, count);
     else
         scatter_rows(pass, &step->block->experts, width, first, count);
 }
