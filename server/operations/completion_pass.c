@@ -40,14 +40,17 @@ static bool begin_rows(const struct completion *job, struct completion_slot *slo
     item->past = NULL;
     if (!slot->session)
         return true;
+    slot->past.length = 0;
     for (int64_t i = 0; i < job->model->layer_count; i++) {
+        if (slot->session->layers[i].keeps_nothing)
+            continue;
         struct infer_item layer = { .layer_index = i, .model = job->model };
         struct session_step *step = &slot->steps[i];
         step->has_layer = step->has_rows = true;
         if (!session_step_prepare(step, &layer, fault))
             return false;
+        slot->past.length = step->cache.length;
     }
-    slot->past.length = slot->steps[0].cache.length;
     item->past = &slot->past;
     return true;
 }
@@ -56,6 +59,8 @@ static bool end_rows(const struct completion *job, struct completion_slot *slot,
                      struct fault *fault)
 {
     for (int64_t i = 0; slot->session && i < job->model->layer_count; i++) {
+        if (slot->session->layers[i].keeps_nothing)
+            continue;
         if (!session_step_check(&slot->steps[i], fault))
             return false;
         session_step_end(&slot->steps[i], true);

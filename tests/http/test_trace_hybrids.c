@@ -337,4 +337,145 @@ TEST(granitemoehybrid)
                  4, granite_experts_pass);
 }
 
+/* ------------------------------------------------------------------- Nemotron-H -- */
+
+/* nemotron_h/modular_nemotron_h.py at 008d9e9577b0: blocks of one part each, M - * E M *. */
+
+#define MIXER "backbone.layers.#.mixer."
+
+static struct rows nemotron_mamba(struct rows x, int layer)
+{
+    static const struct hybrid_mamba MAMBA_2 = {
+        .begin = MIXER, .heads = 4, .groups = 2, .state = 6, .norm_groups = 2, .eps = 1e-5
+    };
+    return forward_hybrid_mamba(x, &MAMBA_2, layer);
+}
+
+/* NemotronHMLP behind begin. */
+static struct rows nemotron_mlp(struct rows x, const char *begin, int layer)
+{
+    char up[96], down[96];
+    snprintf(up, sizeof up, MIXER "%sup_proj", begin);
+    snprintf(down, sizeof down, MIXER "%sdown_proj", begin);
+    return published_linear(forward_activation(published_linear(x, up, layer), "relu2"), down,
+                            layer);
+}
+
+/* One row of NemotronHMoE: the two of three experts whose sigmoid with the bias is largest, by
+ * sigmoids that sum to 1, times routed_scaling_factor. */
+static struct rows nemotron_row(struct rows row, int layer)
+{
+    const struct rows scores = published_linear(row, MIXER "gate", layer);
+    const struct rows bias = published_tensor(MIXER "gate.e_score_correction_bias", layer);
+    double sigmoids[3], sum = 0;
+    int least = 0;
+    for (int e = 0; e < 3; e++) {
+        sigmoids[e] = 1 / (1 + exp(-scores.data[e]));
+        if (sigmoids[e] + bias.data[e] < sigmoids[least] + bias.data[least])
+            least = e;
+    }
+    for (int e = 0; e < 3; e++)
+        sum += e != least ? sigmoids[e] : 0;
+    struct rows y = nemotron_mlp(row, "shared_experts.", layer);
+    for (int e = 0; e < 3; e++) {
+        char begin[32];
+        snprintf(begin, sizeof begin, "experts.%d.", e);
+        if (e != least)
+            y = forward_add(
+                y, forward_scale(nemotron_mlp(row, begin, layer), 2.5 * sigmoids[e] / sum));
+    }
+    return y;
+}
+
+static struct rows nemotron_experts(struct rows x, int layer)
+{
+    struct rows y = nemotron_row(forward_slice(x, 0, 1), layer);
+    for (int64_t i = 1; i < x.count; i++)
+        y = forward_join(y, nemotron_row(forward_slice(x, i, 1), layer));
+    return y;
+}
+
+static const char NEMOTRON[] = "M-*EM*";
+
+/* NemotronHBlock; attention knows no positions. */
+static struct rows nemotron_block(struct forward *forward, struct rows x, int layer)
+{
+    const char letter = NEMOTRON[layer];
+    const char *kind = letter == 'M' ? "mamba" : letter == '*' ? "self" : "feed_forward";
+    struct decoder_attention attention = LLAMA.attention;
+    attention.rotary_dim = 0;
+    x = forward_edits_enter(kind, layer, layer, x);
+    const struct rows normed = forward_rms_norm(x, "backbone.layers.#.norm", layer, 1e-5, 0);
+    if (letter == 'M')
+        return forward_add(
+            x, forward_hybrid_add(forward, kind, layer, x, normed, nemotron_mamba(normed, layer)));
+    if (letter == '*')
+        return forward_add(x, decoder_attend(forward, &attention, x, normed,
+                                             decoder_project(normed, MIXER, layer), MIXER "o_proj",
+                                             layer));
+    forward_hybrid_add_fed(forward, x);
+    const struct rows fed =
+        letter == 'E' ? nemotron_experts(normed, layer) : nemotron_mlp(normed, "", layer);
+    return forward_add(x, forward_edits_fed(kind, layer, fed));
+}
+
+static void nemotron_pass(struct forward *forward)
+{
+    struct rows x = forward_embed(published_tensor("backbone.embeddings.weight", 0),
+                                  decoder_tokens(), decoder_length);
+    for (int layer = 0; layer < 6; layer++)
+        x = nemotron_block(forward, x, layer);
+    forward->final_hidden_states = forward_rms_norm(x, "backbone.norm_f", 0, 1e-5, 0);
+    forward->logits =
+        forward_product(forward->final_hidden_states, published_tensor("lm_head.weight", 0));
+}
+
+#define NEMOTRON_MAMBA(layer)                                                                      \
+    "backbone.layers." layer ".mixer.in_proj.weight 92x16*2, "                                     \
+    "backbone.layers." layer ".mixer.conv1d.weight 56x1x4*2, "                                     \
+    "backbone.layers." layer ".mixer.conv1d.bias 56, backbone.layers." layer ".mixer.A_log 4*3, "  \
+    "backbone.layers." layer ".mixer.dt_bias 4*3, backbone.layers." layer ".mixer.D 4, "           \
+    "backbone.layers." layer ".mixer.norm.weight 32, "                                             \
+    "backbone.layers." layer ".mixer.out_proj.weight 16x32, "
+#define NEMOTRON_ATTENTION(layer)                                                                  \
+    "backbone.layers." layer ".mixer.q_proj.weight 16x16, "                                        \
+    "backbone.layers." layer ".mixer.k_proj.weight 8x16, "                                         \
+    "backbone.layers." layer ".mixer.v_proj.weight 8x16, "                                         \
+    "backbone.layers." layer ".mixer.o_proj.weight 16x16, "
+#define NEMOTRON_MLP(begin, size)                                                                  \
+    "backbone.layers." begin "up_proj.weight " size "x16, "                                        \
+    "backbone.layers." begin "down_proj.weight 16x" size ", "
+#define NEMOTRON_FIELDS                                                                            \
+    ",\"layer_norm_epsilon\":1e-05,\"attention_head_dim\":4,\"mamba_num_heads\":4,\"n_groups\":2," \
+    "\"ssm_state_size\":6,\"conv_kernel\":4,\"mamba_head_dim\":8,\"mlp_hidden_act\":\"relu2\","    \
+    "\"time_step_limit\":[0.0,Infinity],\"n_routed_experts\":3,\"num_experts_per_tok\":2,"         \
+    "\"routed_scaling_factor\":2.5"
+#define NEMOTRON_TENSORS                                                                           \
+    "backbone.embeddings.weight 40x16, backbone.layers.#.norm.weight 16, " NEMOTRON_MAMBA("0")     \
+        NEMOTRON_MLP("1.mixer.", "24") NEMOTRON_ATTENTION("2")                                     \
+            NEMOTRON_MLP("3.mixer.shared_experts.", "20") NEMOTRON_MLP("3.mixer.experts.0.", "12") \
+                NEMOTRON_MLP("3.mixer.experts.1.", "12") NEMOTRON_MLP("3.mixer.experts.2.", "12")  \
+                    NEMOTRON_MAMBA("4")                                                            \
+                        NEMOTRON_ATTENTION("5") "backbone.layers.3.mixer.gate.weight 3x16*2, "     \
+                                                "backbone.layers.3.mixer.gate.e_score_correction_" \
+                                                "bias 3, backbone.norm_f.weight 16" LLAMA_HEAD
+
+TEST(nemotron_h)
+{
+    hybrid_check(
+        "nemotron_h",
+        LLAMA_CONFIG("nemotron_h", "6", NEMOTRON_FIELDS ",\"hybrid_override_pattern\":\"M-*EM*\""),
+        NEMOTRON_TENSORS, 6, nemotron_pass);
+}
+
+TEST(nemotron_h_by_types)
+{
+    hybrid_check("nemotron_h_types",
+                 LLAMA_CONFIG("nemotron_h", "6",
+                              NEMOTRON_FIELDS
+                              ",\"layers_block_type\":[\"linear_attention\",\"mlp\","
+                              "\"full_attention\",\"moe\",\"mamba\",\"attention\"]"),
+                 NEMOTRON_TENSORS, 6, nemotron_pass);
+}
+
 ALL_TESTS(fixture_make_directory, fixture_clear);

@@ -21,6 +21,12 @@ struct rows forward_hybrid_add(struct forward *forward, const char *kind, int la
     return output;
 }
 
+void forward_hybrid_add_fed(struct forward *forward, struct rows hidden_states)
+{
+    forward_add_layer(
+        forward, (struct forward_layer){ .kind = "feed_forward", .hidden_states = hidden_states });
+}
+
 struct rows forward_hybrid_convolve(struct rows x, const char *name, int layer)
 {
     char weight[160], bias[160];

@@ -10,6 +10,9 @@
 struct rows forward_hybrid_add(struct forward *forward, const char *kind, int layer,
                                struct rows hidden_states, struct rows inputs, struct rows output);
 
+/* The same of a layer that is a feed-forward alone. */
+void forward_hybrid_add_fed(struct forward *forward, struct rows hidden_states);
+
 /* torch.nn.Conv1d of name.weight and, if the file has it, name.bias, with a group for each column
  * and a padding of taps - 1, cut to the length of x. */
 struct rows forward_hybrid_convolve(struct rows x, const char *name, int layer);

@@ -13,8 +13,9 @@
  * and compares every layer and what leaves the last block. Of every layer POST /v1/attention is
  * also asked, with the inputs that the trace answered: its weights must be the same to the bit. So
  * must be a second trace, from the first layer's hidden states as "embeddings". Last come the laws
- * of edits (edited_laws.h). A layer of 0 heads is one without attention and has no maps; of a model
- * with such layers there are none of these laws. */
+ * of edits (edited_laws.h). A layer of 0 heads is one without attention and has no maps, and where
+ * the pass has no inputs of it none of these and no attention_output; of a model with such layers
+ * there are none of these laws. */
 void trace_client_expect(struct http_client *client, const char *model, const char *fields,
                          const struct forward *want);
 

@@ -169,6 +169,8 @@ struct checkpoint_pass {
     /* Of layers without attention (other_kind of the row) that are recurrences: what precedes names
      * of their tensors in the block, "mamba.", and what makes one of them
      * (checkpoint_recurrence.c). The fields that it reads are in reads. */
+    bool parts_are_blocks; /* a block is attention, a recurrence or, where its kind is
+                              MODEL_FEED_FORWARD, the feed-forward alone */
     const char *recurrent;
     bool (*recurrence)(struct model_recurrence *recurrence, struct checkpoint_pass_reader *reader,
                        int64_t width);

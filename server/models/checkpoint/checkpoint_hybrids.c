@@ -122,6 +122,43 @@ static const char *other_kind_bamba(const struct checkpoint_run *run, int64_t in
     return is_listed(run, "attn_layer_indices", index, &is_there) ? NULL : "mamba";
 }
 
+/* NemotronHConfig: a list of types, or a letter for each block. */
+static char letter_nemotron(const struct checkpoint_run *run, int64_t index)
+{
+    static const struct {
+        const char *type;
+        char letter;
+    } TYPES[] = { { "mamba", 'M' }, { "linear_attention", 'M' }, { "mlp", '-' }, { "moe", 'E' } };
+    const char *type = string_at(run->section, "layers_block_type", index);
+    type = type ? type : string_at(run->section, "layer_types", index);
+    for (size_t i = 0; type && i < sizeof TYPES / sizeof TYPES[0]; i++)
+        if (strcmp(type, TYPES[i].type) == 0)
+            return TYPES[i].letter;
+    const char *pattern = cJSON_GetStringValue(
+        cJSON_GetObjectItemCaseSensitive(run->section, "hybrid_override_pattern"));
+    return !type && pattern && index < (int64_t)strlen(pattern) ? pattern[index] : '*';
+}
+
+static const char *other_kind_nemotron(const struct checkpoint_run *run, int64_t index)
+{
+    const char letter = letter_nemotron(run, index);
+    return letter == 'M' ? "mamba" : letter == '-' || letter == 'E' ? MODEL_FEED_FORWARD : NULL;
+}
+
+static bool has_experts_nemotron(const struct checkpoint_run *run, int64_t block)
+{
+    return letter_nemotron(run, block) == 'E';
+}
+
+/* A file without experts need not count them. */
+static bool adjust_nemotron(struct checkpoint_pass *pass, const cJSON *section, struct fault *fault)
+{
+    (void)fault;
+    if (!cJSON_GetObjectItemCaseSensitive(section, "n_routed_experts"))
+        pass->router = NULL;
+    return true;
+}
+
 const struct checkpoint_stack checkpoint_hybrids[] = {
     { .model_type = "qwen3_next",
       QWEN_HYBRID,
@@ -243,6 +280,50 @@ const struct checkpoint_stack checkpoint_hybrids[] = {
                 .recurrent = "mamba.",
                 .recurrence = checkpoint_recurrence_bamba,
                 .reads = CHECKPOINT_MAMBA_FIELDS } },
+
+    /* nemotron_h/modular_nemotron_h.py: NemotronHBlock, NemotronHAttention, NemotronHMoE. */
+    { .model_type = "nemotron_h",
+      SELF("backbone.|model.|", "layers.%.", "mixer."),
+      .projections = PROJECTIONS("q_proj", "k_proj", "v_proj", "o_proj"),
+      .causal = "=true",
+      SIZES(52, 4096, 32),
+      .kv_heads = "num_key_value_heads=8",
+      .head_dim = "head_dim|attention_head_dim=128",
+      LLAMA_BIASES,
+      .other_kind = other_kind_nemotron,
+      .reads = "layers_block_type|layer_types|hybrid_override_pattern",
+      .expected = "mamba_hidden_act=silu",
+      .ignored = "chunk_size|expand|mamba_head_dim|mamba_proj_bias|mamba_ssm_cache_dtype|"
+                 "time_step_min|time_step_max|time_step_floor|rescale_prenorm_residual|"
+                 "residual_in_fp32|num_logits_to_keep|use_mamba_kernels|moe_intermediate_size|"
+                 "moe_shared_expert_*|n_shared_experts|num_nextn_predict_layers|mtp_*|rms_norm_eps",
+      .pass = { .tokens = "embeddings|embed_tokens",
+                .final_norm = "norm_f|norm",
+                LM_HEAD("tie_word_embeddings"),
+                NORMS_BEFORE("norm", "norm"),
+                .norm_eps = "layer_norm_epsilon=0.00001",
+                .parts_are_blocks = true,
+                .dense = "mixer.",
+                .up = "up_proj",
+                .down = "down_proj",
+                .biases = "mlp_bias",
+                .activation = "mlp_hidden_act=relu2",
+                .router = "mixer.gate",
+                .router_is_sigmoid = true,
+                .choice_bias = "mixer.gate.e_score_correction_bias",
+                .normalized = "norm_topk_prob=true",
+                .expert = "mixer.experts.%.",
+                .shared_expert = "mixer.shared_experts.",
+                .has_experts = has_experts_nemotron,
+                .expert_count = "n_routed_experts=8",
+                .chosen_count = "num_experts_per_tok=2",
+                .group_count = "n_group=1",
+                .chosen_group_count = "topk_group=1",
+                .expert_scale = "routed_scaling_factor=1",
+                .adjust = adjust_nemotron,
+                .recurrent = "mixer.",
+                .recurrence = checkpoint_recurrence_nemotron,
+                .reads = CHECKPOINT_NEMOTRON_FIELDS } },
 
     { .model_type = NULL }
 };

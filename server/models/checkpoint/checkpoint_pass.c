@@ -361,11 +361,17 @@ static bool build_token_part(const struct block_reader *blocks, struct model_blo
                         pass->block_scale, reader->block, (double)scale[0]);
 }
 
+static bool is_feed_forward(const char *kind)
+{
+    return kind && strcmp(kind, MODEL_FEED_FORWARD) == 0;
+}
+
 /* What a layer without attention does in its place. */
 static bool build_recurrence(const struct block_reader *blocks, struct model_block *block)
 {
     struct checkpoint_pass_reader *reader = blocks->reader;
-    if (!checkpoint_other_kind(reader->run, reader->block))
+    const char *kind = checkpoint_other_kind(reader->run, reader->block);
+    if (!kind || is_feed_forward(kind))
         return true;
     struct model_recurrence *recurrence =
         arena_calloc(reader->parameters->arena, 1, sizeof *recurrence);
@@ -384,6 +390,9 @@ static bool build_block(const struct block_reader *blocks, struct model_block *b
     const bool is_mixture =
         pass->router
         && (!pass->has_experts || pass->has_experts(blocks->reader->run, blocks->reader->block));
+    const bool is_fed =
+        !pass->parts_are_blocks
+        || is_feed_forward(checkpoint_other_kind(blocks->reader->run, blocks->reader->block));
     block->is_parallel = blocks->is_parallel;
     block->self.inside_adds_rows = pass->inside_adds_rows;
     return build_recurrence(blocks, block)
@@ -392,8 +401,9 @@ static bool build_block(const struct block_reader *blocks, struct model_block *b
                || build_part(blocks, &block->cross, &pass->cross_attention, NULL))
            && build_part(blocks, &block->feed_forward, &pass->feed_forward,
                          pass->feed_forward_scales)
-           && (is_mixture ? build_experts(blocks, &block->experts)
-                          : build_dense(blocks, &block->dense))
+           && (!is_fed
+               || (is_mixture ? build_experts(blocks, &block->experts)
+                              : build_dense(blocks, &block->dense)))
            && build_token_part(blocks, block)
            && checkpoint_altup_build_block(block, blocks->reader, blocks->stream);
 }

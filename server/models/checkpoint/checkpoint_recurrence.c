@@ -205,7 +205,7 @@ bool checkpoint_recurrence_delta(struct model_recurrence *recurrence,
 struct mamba_fields {
     const char *heads, *groups, *state, *taps;
     const char *conv_bias, *bias; /* flags: of the convolution, of both projections */
-    bool has_norm;
+    bool has_norm, norm_is_of_groups;
 };
 
 /* The larger bound is Infinity, which JSON has not: newer files write {"__float__":
@@ -300,8 +300,11 @@ static bool get_mamba(struct model_recurrence *recurrence, struct checkpoint_pas
                                              .gate_activation = ATTN_SILU,
                                              .norm_groups = 1,
                                              .norm.eps = reader->norm_eps };
-    return get_mamba_projections(recurrence, reader, fields, width)
-           && get_rates(reader, &ssd->a, ssd->heads)
+    if (!get_mamba_projections(recurrence, reader, fields, width))
+        return false;
+    if (fields->norm_is_of_groups)
+        recurrence->norm_groups = ssd->groups;
+    return get_rates(reader, &ssd->a, ssd->heads)
            && checkpoint_pass_values(reader, &ssd->dt_bias, "dt_bias", ssd->heads)
            && checkpoint_pass_values(reader, &ssd->d, "D", ssd->heads)
            && (!fields->has_norm
@@ -320,5 +323,20 @@ bool checkpoint_recurrence_bamba(struct model_recurrence *recurrence,
                                                 .conv_bias = "mamba_conv_bias=true",
                                                 .bias = "mamba_proj_bias",
                                                 .has_norm = true };
+    return get_mamba(recurrence, reader, &FIELDS, width);
+}
+
+/* Source: NemotronHMamba2Mixer of nemotron_h/modular_nemotron_h.py, Zamba2RMSNormGated. */
+bool checkpoint_recurrence_nemotron(struct model_recurrence *recurrence,
+                                    struct checkpoint_pass_reader *reader, int64_t width)
+{
+    static const struct mamba_fields FIELDS = { .heads = "mamba_num_heads=128",
+                                                .groups = "mamba_n_groups|n_groups=8",
+                                                .state = "ssm_state_size=128",
+                                                .taps = "mamba_d_conv|conv_kernel=4",
+                                                .conv_bias = "mamba_conv_bias|use_conv_bias=true",
+                                                .bias = "use_bias",
+                                                .has_norm = true,
+                                                .norm_is_of_groups = true };
     return get_mamba(recurrence, reader, &FIELDS, width);
 }

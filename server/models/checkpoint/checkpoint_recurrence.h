@@ -28,4 +28,11 @@ bool checkpoint_recurrence_delta(struct model_recurrence *recurrence,
 bool checkpoint_recurrence_bamba(struct model_recurrence *recurrence,
                                  struct checkpoint_pass_reader *reader, int64_t width);
 
+/* The same of Nemotron-H, whose norm is of each group of heads. */
+#define CHECKPOINT_NEMOTRON_FIELDS                                                                 \
+    "mamba_num_heads|mamba_n_groups|n_groups|ssm_state_size|mamba_d_conv|conv_kernel|"             \
+    "mamba_conv_bias|use_conv_bias|use_bias|time_step_limit"
+bool checkpoint_recurrence_nemotron(struct model_recurrence *recurrence,
+                                    struct checkpoint_pass_reader *reader, int64_t width);
+
 #endif

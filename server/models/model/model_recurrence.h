@@ -14,6 +14,9 @@
 #include "recurrence.h"
 #include "rows.h"
 
+/* The kind of a layer that is a block's feed-forward alone, which keeps nothing. */
+#define MODEL_FEED_FORWARD "feed_forward"
+
 enum { MODEL_RECURRENCE_PRODUCTS_MAX = 4 };
 
 /* What follows the convolution. */

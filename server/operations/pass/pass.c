@@ -63,6 +63,13 @@ static enum pass_step_kind kind_of(const struct model_block *block, bool is_cros
     return block->recurrence && !is_cross ? PASS_RECUR : PASS_ATTEND;
 }
 
+/* Whether the block's own layer does something: not where it is the feed-forward alone. */
+static bool has_mixer(const struct pass *pass, const struct model_block *block)
+{
+    return block->self_layer >= 0
+           && (block->recurrence || !pass->model->layers[block->self_layer].lacks_attention);
+}
+
 /* Each part reads the rows that the part before it has written. */
 static void list_in_sequence(struct pass *pass, int stream, const struct model_block *block)
 {
@@ -73,7 +80,7 @@ static void list_in_sequence(struct pass *pass, int stream, const struct model_b
         add_step(pass, make_step(PASS_PREDICT, stream, block, NULL, -1));
     add_edit(pass, EDIT_HIDDEN_STATES, stream, block, block->self_layer);
     for (int i = 0; i < 2; i++) {
-        if (layers[i] < 0)
+        if (layers[i] < 0 || (i == 0 && !has_mixer(pass, block)))
             continue;
         struct pass_step norm = make_step(PASS_NORM, stream, block, parts[i], layers[i]);
         struct pass_step attend =
@@ -90,7 +97,9 @@ static void list_in_sequence(struct pass *pass, int stream, const struct model_b
     }
     if (!has_feed_forward(block))
         return;
-    add_step(pass, make_step(PASS_NORM, stream, block, &block->feed_forward, -1));
+    struct pass_step feed_norm = make_step(PASS_NORM, stream, block, &block->feed_forward, -1);
+    feed_norm.is_first = is_first;
+    add_step(pass, feed_norm);
     add_step(pass, make_step(PASS_FEED, stream, block, &block->feed_forward, -1));
     add_edit(pass, EDIT_FEED_FORWARD, stream, block, block->self_layer);
     add_step(pass, make_step(PASS_ADD, stream, block, &block->feed_forward, -1));
@@ -162,7 +171,7 @@ static void list_stream(struct pass *pass, int stream)
     for (int64_t i = 0; i < of->block_count; i++) {
         const struct model_block *block = &of->blocks[i];
         add_mix(pass, stream, i);
-        if (block->is_parallel && block->self_layer >= 0 && has_feed_forward(block))
+        if (block->is_parallel && has_mixer(pass, block) && has_feed_forward(block))
             list_in_parallel(pass, stream, block);
         else
             list_in_sequence(pass, stream, block);

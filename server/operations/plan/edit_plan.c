@@ -199,11 +199,14 @@ static bool plan_place(const struct planning *planning)
 /* ------------------------------------------------------------- layers and heads -- */
 
 /* Whether a layer has the place; the feed-forward of a block is that of its own layer. */
-static bool has_place(const struct trace_edit *edit, const struct trace_place *place)
+static bool has_place(const struct model *model, int64_t layer, const struct trace_edit *edit,
+                      const struct trace_place *place)
 {
     return place->block && place->is_cross == edit->is_cross
            && (edit->at != EDIT_FEED_FORWARD || place->block->dense.down.weight
-               || place->block->experts.router.weight);
+               || place->block->experts.router.weight)
+           && (edit->at != EDIT_ATTENTION_OUTPUT || place->block->recurrence
+               || !model->layers[layer].lacks_attention);
 }
 
 static bool plan_named_layers(const struct planning *planning, bool *in_layer)
@@ -221,7 +224,7 @@ static bool plan_named_layers(const struct planning *planning, bool *in_layer)
                                  "is %" PRId64 ", a layer of the kind '%s'; the edit is of '%s'",
                                  layer, model_layer_kind(&model->layers[layer]), edit->kind);
         const struct trace_place place = trace_place_of(model->forward, layer);
-        if (!has_place(edit, &place))
+        if (!has_place(model, layer, edit, &place))
             return element_fault(planning, FAULT_OPTION, "/layers", i,
                                  "is %" PRId64 ", a layer without %s", layer,
                                  edit_place_names[edit->at]);
@@ -244,7 +247,7 @@ static bool plan_layers(const struct planning *planning)
         return plan_named_layers(planning, in_layer);
     for (int64_t i = 0; i < model->layer_count; i++) {
         const struct trace_place place = trace_place_of(model->forward, i);
-        in_layer[i] = is_of_kind(planning, i) && has_place(edit, &place);
+        in_layer[i] = is_of_kind(planning, i) && has_place(model, i, edit, &place);
     }
     return true;
 }

@@ -179,11 +179,13 @@ static bool set_shapes(const struct trace_item *item, const struct trace_place *
     return true;
 }
 
-/* What a layer without attention has no numbers of. */
-static bool is_of_attention(int tensor)
+/* What a layer without attention has no numbers of; one that is a feed-forward alone has neither
+ * inputs nor an output beside the feed-forward's. */
+static bool is_of_attention(const struct model *model, int64_t layer, int tensor)
 {
-    return tensor != TRACE_INPUTS && tensor != TRACE_HIDDEN_STATES
-           && tensor != TRACE_ATTENTION_OUTPUT;
+    return tensor != TRACE_HIDDEN_STATES
+           && (!trace_place_of(model->forward, layer).block->recurrence
+               || (tensor != TRACE_INPUTS && tensor != TRACE_ATTENTION_OUTPUT));
 }
 
 /* Leaves out what only attention has. Where such a layer was asked for by its number or its kind,
@@ -197,7 +199,7 @@ static bool leave_out_maps(const struct trace_item *item, struct trace_layer *an
     if (!model->layers[answered->number].lacks_attention)
         return true;
     for (int i = TRACE_TENSOR_COUNT - 1; i >= 0; i--)
-        if (is_of_attention(i)) {
+        if (is_of_attention(model, answered->number, i)) {
             missing = answered->is_answered[i] ? trace_tensor_names[i] : missing;
             answered->is_answered[i] = false;
         }
@@ -205,9 +207,11 @@ static bool leave_out_maps(const struct trace_item *item, struct trace_layer *an
     return !is_named || !missing
            || fault_set_at(fault, item->has_layers ? "/layers" : "/kinds", FAULT_OPTION,
                            "layer %" PRId64 " of model '%s' is of the kind '%s' and has no "
-                           "attention, so no %s; ask for hidden_states, inputs or "
-                           "attention_output of it",
-                           answered->number, model->name, answered->kind, missing);
+                           "attention, so no %s; ask for hidden_states%s of it",
+                           answered->number, model->name, answered->kind, missing,
+                           is_of_attention(model, answered->number, TRACE_INPUTS)
+                               ? ""
+                               : ", inputs or attention_output");
 }
 
 static bool list_layers(struct trace_item *item, struct arena *arena, struct fault *fault)

@@ -91,16 +91,27 @@ static bool is_session_turn(struct call *call)
     return session_turn_has_come(&session_state(call)->turn);
 }
 
+/* The first layer that keeps something; one of attention does. */
+static int64_t first_kept(const struct trace_session *own)
+{
+    int64_t first = 0;
+    while (first + 1 < own->step_count && own->session->layers[first].keeps_nothing)
+        first++;
+    return first;
+}
+
 /* All layers have to go on from the same length. */
 static bool check_lengths(const struct trace_session *own, struct fault *fault)
 {
     const struct session_layer *layers = own->session->layers;
-    for (int64_t i = 1; i < own->step_count; i++)
-        if (layers[i].rows.length != layers[0].rows.length)
-            return fault_set(fault, FAULT_CONFLICT,
-                             "layer 0 of session '%s' has %" PRId64 " keys, layer %" PRId64
-                             " has %" PRId64 "; a trace goes on from one length",
-                             own->session->id, layers[0].rows.length, i, layers[i].rows.length);
+    const int64_t first = first_kept(own);
+    for (int64_t i = first + 1; i < own->step_count; i++)
+        if (!layers[i].keeps_nothing && layers[i].rows.length != layers[first].rows.length)
+            return fault_set(
+                fault, FAULT_CONFLICT,
+                "layer %" PRId64 " of session '%s' has %" PRId64 " keys, layer %" PRId64
+                " has %" PRId64 "; a trace goes on from one length",
+                first, own->session->id, layers[first].rows.length, i, layers[i].rows.length);
     return true;
 }
 
@@ -124,9 +135,9 @@ static bool prepare_steps(struct call *call, struct fault *fault)
     if (!check_lengths(own, fault))
         return false;
     for (int64_t i = 0; i < own->step_count; i++)
-        if (!prepare_step(own, item, i, fault))
+        if (!own->session->layers[i].keeps_nothing && !prepare_step(own, item, i, fault))
             return false;
-    own->past.length = own->steps[0].cache.length;
+    own->past.length = own->steps[first_kept(own)].cache.length;
     item->past = &own->past;
     if (own->past.length > 0 && !item->has_special)
         item->no_special = true; /* the text continues: it has its first tokens already */
@@ -137,7 +148,7 @@ static bool check_steps(struct call *call, struct fault *fault)
 {
     const struct trace_session *own = session_state(call);
     for (int64_t i = 0; i < own->step_count; i++)
-        if (!session_step_check(&own->steps[i], fault))
+        if (!own->session->layers[i].keeps_nothing && !session_step_check(&own->steps[i], fault))
             return false;
     return true;
 }

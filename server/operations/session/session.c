@@ -37,8 +37,11 @@ struct session *session_create(struct model *model, const int64_t *layers, int64
     }
     for (int64_t i = 0; i < layer_count; i++)
         own[i].number = layers ? layers[i] : i;
-    for (int64_t i = 0; i < layer_count; i++)
+    for (int64_t i = 0; i < layer_count; i++) {
         own[i].rows.is_state = model->layers[own[i].number].lacks_attention;
+        own[i].keeps_nothing =
+            own[i].rows.is_state && model_state_numbers(model, own[i].number) == 0;
+    }
     session->holders = 1;
     session->model = model_retain(model);
     session->layers = own;
@@ -91,18 +94,18 @@ int64_t session_kv_len(const struct session *session)
     int64_t least = INT64_MAX;
     for (int64_t i = 0; i < session->layer_count; i++) {
         const int64_t kv_len = atomic_load(&session->layers[i].kv_len);
-        least = kv_len < least ? kv_len : least;
+        least = kv_len < least && !session->layers[i].keeps_nothing ? kv_len : least;
     }
-    return session->layer_count > 0 ? least : 0;
+    return least < INT64_MAX ? least : 0;
 }
 
 int64_t session_kv_len_then(const struct session *session)
 {
-    int64_t least = session->layer_count > 0 ? INT64_MAX : 0;
+    int64_t least = INT64_MAX;
     for (int64_t i = 0; i < session->layer_count; i++)
-        if (session->layers[i].kv_len_then < least)
+        if (session->layers[i].kv_len_then < least && !session->layers[i].keeps_nothing)
             least = session->layers[i].kv_len_then;
-    return least;
+    return least < INT64_MAX ? least : 0;
 }
 
 void session_touch(struct session *session)

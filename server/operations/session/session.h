@@ -26,6 +26,7 @@ enum {
 struct session_layer {
     int64_t number; /* as in GET /v1/models/{model} */
     struct session_rows rows;
+    bool keeps_nothing;  /* a layer that no call appends to: its kind has no state */
     bool in_step;        /* of the call whose turn it is */
     int64_t kv_len_then; /* after that call, once it is computed */
 
