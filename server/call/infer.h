@@ -102,8 +102,10 @@ struct infer_item {
     enum attn_dtype result_dtype; /* of all results but lse, see infer_output_dtype() */
     const float *bias; /* [q_heads][q_len][kv_len], the mask with the relative position bias of the
                           model; NULL: it has none, or none is planned yet */
-    float *projected;  /* [q_len][q_proj.out] and [kv_len][k_proj.out], query and key projected for
-                          a bias that depends on them (infer_distances.h); NULL: there is none */
+    float *bias_sum;   /* the same where it is to be filled before the first stage; NULL: it is */
+    struct attn_tensor bias_mask; /* and the mask that is a part of it */
+    float *projected; /* [q_len][q_proj.out] and [kv_len][k_proj.out], query and key projected for
+                         a bias that depends on them (infer_distances.h); NULL: there is none */
     const float *const *given;        /* [q_heads][q_len], given weights (given.h); NULL: none */
     void *results[ATTN_OUTPUT_COUNT]; /* NULL if not asked for; values of a top_k map */
     void *scratch;

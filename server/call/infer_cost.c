@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "call/infer_distances.h"
 #include "call/infer_gradient.h"
+#include "call/infer_masking.h"
 #include "call/infer_results.h"
 #include "call/service.h"
 
@@ -87,14 +88,17 @@ static void split_products(struct infer_cost *cost, const struct infer_item *ite
     }
 }
 
-/* A bias of relative positions is computed where the request is read. */
+/* What a bias of relative positions needs of query and key is projected where the request is read;
+ * then it is filled. */
 static void add_bias(struct infer_cost *cost, const struct infer_item *item)
 {
-    struct attn_work work = { 0 };
-    if (!item->bias)
+    struct attn_work read = { 0 }, computed = { 0 };
+    if (!item->bias_sum)
         return;
-    infer_distances_work(item, item->plan.problem.kernels, &work);
-    cost_add_work(&cost->phases[INFER_READ], &work);
+    infer_distances_work(item, item->plan.problem.kernels, &read);
+    infer_bias_work(item, &computed);
+    cost_add_work(&cost->phases[INFER_READ], &read);
+    cost_add_work(&cost->phases[INFER_COMPUTE], &computed);
 }
 
 static void add_item(struct infer_cost *cost, const struct infer_request *request,

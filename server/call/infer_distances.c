@@ -57,18 +57,13 @@ int infer_distance_products(const struct infer_item *item, const struct attn_ker
     return 2;
 }
 
-/* A flop of the sums over a head takes about half as long as one in double. */
 void infer_distances_work(const struct infer_item *item, const struct attn_kernels *kernels,
                           struct attn_work *work)
 {
     struct attn_product products[INFER_DISTANCE_PRODUCTS_MAX];
     const int count = infer_distance_products(item, kernels, products);
-    const double pairs =
-        (double)item->layer.q_heads * (double)item->q_len * (double)item->kv_len_max;
     for (int i = 0; i < count; i++)
         attn_product_work(&products[i], work);
-    work->moved_numbers += pairs;
-    work->double_flops += count * pairs * (double)item->layer.head_dim;
 }
 
 /* The numbers of an array as floats; NULL: there is no memory. */

@@ -22,7 +22,7 @@ int64_t infer_distance_numbers(const struct infer_item *item);
 int infer_distance_products(const struct infer_item *item, const struct attn_kernels *kernels,
                             struct attn_product products[INFER_DISTANCE_PRODUCTS_MAX]);
 
-/* The work of the bias of an item that has one: those products, and what is added up. */
+/* The work of these products. */
 void infer_distances_work(const struct infer_item *item, const struct attn_kernels *kernels,
                           struct attn_work *work);
 

@@ -6,6 +6,7 @@
 #include "call/infer_job.h"
 
 #include "call/infer_grouped.h"
+#include "call/infer_masking.h"
 #include "call/infer_results.h"
 #include "call/infer_statistics.h"
 
@@ -13,7 +14,8 @@ struct infer_job {
     struct infer_request request; /* first: infer_request_of() */
     struct call *call;
     struct infer_grouped grouped;
-    bool pending; /* planned, and no task of computing has begun */
+    bool pending;   /* planned, and no task of computing has begun */
+    int own_stages; /* before those of the plans: 1 where biases are filled */
 
     struct batch_member member; /* of the next product, where it can be shared */
     int member_stage;           /* of the plan, that member is a product of */
@@ -50,6 +52,14 @@ static int64_t most_stages(const struct infer_request *request)
     return most;
 }
 
+static int64_t bias_tasks(const struct infer_request *request)
+{
+    int64_t count = 0;
+    for (int64_t i = 0; i < request->item_count; i++)
+        count += infer_bias_tasks(&request->items[i]);
+    return count;
+}
+
 /* Predicts what the request costs, alone and with what it may share. */
 static void price(struct infer_job *job)
 {
@@ -57,7 +67,7 @@ static void price(struct infer_job *job)
     const struct infer_request *request = &job->request;
     infer_cost_plan(&call->cost, request, call->answer_coding);
     job->member.alone_ns = infer_cost_ns(&call->cost);
-    call_share_stages(call, most_stages(request));
+    call_share_stages(call, job->own_stages + most_stages(request));
     infer_batch_expect(&call->cost, request, call->service->batcher);
     cost_guess_learn(call->guess_key, infer_cost_ns(&call->cost));
 }
@@ -71,6 +81,7 @@ static bool plan(struct call *call, struct fault *fault)
             call->operation->explain(call, fault);
         return false;
     }
+    job->own_stages = bias_tasks(request) > 0;
     price(job);
     call->item_count = request->item_count;
     for (int64_t i = 0; i < request->item_count; i++)
@@ -98,7 +109,9 @@ static int64_t tasks(struct call *call, int stage)
     struct infer_job *job = infer_of(call);
     if (stage == 0)
         infer_statistics_pending(&job->request, &job->pending, true);
-    job->member_stage = stage + job->shared_stages;
+    if (stage < job->own_stages)
+        return bias_tasks(&job->request);
+    job->member_stage = stage - job->own_stages + job->shared_stages;
     const int64_t count = infer_grouped_begin(&job->grouped, job->member_stage);
     if (!infer_batch_member(&job->member, &job->request, job->member_stage))
         return count;
@@ -112,12 +125,23 @@ static int64_t tasks(struct call *call, int stage)
     return count;
 }
 
+static void run_bias(const struct infer_request *request, int64_t task)
+{
+    const struct infer_item *item = request->items;
+    for (int64_t count; task >= (count = infer_bias_tasks(item)); item++)
+        task -= count;
+    infer_bias_run(item, task);
+}
+
 static void run(struct call *call, int stage, int64_t task, const struct worker *worker)
 {
     struct infer_job *job = infer_of(call);
     if (stage == 0 && task == 0)
         infer_statistics_pending(&job->request, &job->pending, false);
-    infer_grouped_run(&job->grouped, task, worker);
+    if (stage < job->own_stages)
+        run_bias(&job->request, task);
+    else
+        infer_grouped_run(&job->grouped, task, worker);
 }
 
 /* ----------------------------------------------------------------- the end -- */

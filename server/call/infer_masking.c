@@ -117,6 +117,8 @@ bool infer_plan_masking(struct infer_item *item, struct attn_layer_problem *prob
 
 /* ------------------------------------------------- relative position bias -- */
 
+enum { BIAS_TASK_PAIRS = 1 << 15 };
+
 /* The number that a mask, which is there, adds to the score of a pair; for a BOOL mask 0 or
  * -INFINITY. A pair past the end of a shorter mask is not visible. */
 static float mask_at(const struct attn_tensor *mask, int64_t head, int64_t row, int64_t key)
@@ -242,10 +244,43 @@ bool infer_plan_bias(struct infer_request *request, struct infer_item *item,
             return fault_no_memory(fault);
         if (!infer_distances_project(request, item, problem->kernels, fault))
             return false;
-        for (int64_t h = 0; h < heads; h++)
-            infer_bias_fill(item, &problem->mask, h, 0, q_len, sum);
-        item->bias = sum;
+        item->bias = item->bias_sum = sum;
+        item->bias_mask = problem->mask;
     }
     problem->mask = attn_tensor_dense((void *)item->bias, ATTN_F32, 1, heads, q_len, kv_len);
     return true;
+}
+
+/* Rows of one head that are a task. */
+static int64_t rows_of_task(const struct infer_item *item)
+{
+    const int64_t rows = BIAS_TASK_PAIRS / item->kv_len_max;
+    return rows < 1 ? 1 : rows < item->q_len ? rows : item->q_len;
+}
+
+int64_t infer_bias_tasks(const struct infer_item *item)
+{
+    if (item->fault.code != FAULT_NONE || !item->bias_sum)
+        return 0;
+    const int64_t rows = rows_of_task(item);
+    return item->layer.q_heads * ((item->q_len + rows - 1) / rows);
+}
+
+void infer_bias_run(const struct infer_item *item, int64_t task)
+{
+    const int64_t rows = rows_of_task(item), tasks = (item->q_len + rows - 1) / rows;
+    const int64_t first = task % tasks * rows, left = item->q_len - first;
+    infer_bias_fill(item, &item->bias_mask, task / tasks, first, left < rows ? left : rows,
+                    item->bias_sum);
+}
+
+void infer_bias_work(const struct infer_item *item, struct attn_work *work)
+{
+    const struct model_relative_bias *bias = &item->model->layers[item->layer_index].relative_bias;
+    const double pairs =
+        (double)item->layer.q_heads * (double)item->q_len * (double)item->kv_len_max;
+    work->tasks += (double)infer_bias_tasks(item);
+    work->moved_numbers += pairs;
+    if (bias->by_query) /* a flop takes about half as long as one in double */
+        work->double_flops += (bias->by_key ? 2 : 1) * pairs * (double)item->layer.head_dim;
 }

@@ -218,8 +218,10 @@ static bool set_projected(struct pass *pass, struct pass_sequence *sequence, str
         if (bytes > pass->workspace_bytes)
             pass->workspace_bytes = bytes;
     }
-    if (work && count > 0)
+    if (work && count > 0) {
         infer_distances_work(item, pass->limits.kernels, work);
+        infer_bias_work(item, work);
+    }
     return true;
 }
 
