@@ -36,6 +36,8 @@ struct attn_linear_attention {
      * v_heads or is a multiple of it: head i of the larger number goes with head i / (larger /
      * smaller) of the smaller. y has as many heads as the larger of q_heads and v_heads. */
     int64_t q_heads, k_heads, v_heads;
+    bool heads_take_turns; /* head i of values goes with heads i % q_heads and i % k_heads instead;
+                              not with more heads of queries */
     int64_t k_head_dim, v_head_dim; /* of queries and keys; of values and y */
 
     bool has_decay, has_beta;

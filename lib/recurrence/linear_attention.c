@@ -53,6 +53,7 @@ enum attn_status attn_linear_attention_check(const struct attn_linear_attention 
     RETURN_IF(a->k_heads < 1 || a->v_heads % a->k_heads != 0, ATTN_ERR_SHAPE, "k_heads");
     RETURN_IF(a->q_heads < 1 || (a->v_heads % a->q_heads != 0 && a->q_heads % a->v_heads != 0),
               ATTN_ERR_SHAPE, "q_heads");
+    RETURN_IF(a->heads_take_turns && a->q_heads > a->v_heads, ATTN_ERR_OPTION, "heads_take_turns");
     RETURN_IF(a->k_head_dim < 1, ATTN_ERR_SHAPE, "k_head_dim");
     RETURN_IF(a->v_head_dim < 1, ATTN_ERR_SHAPE, "v_head_dim");
     RETURN_IF_FAILED(check_sizes(a, where));
@@ -133,15 +134,21 @@ static void prepare_decay(const struct attn_linear_attention_problem *problem, i
                                                     : shared;
 }
 
+/* Of count heads the one that a head of values takes. */
+static int64_t shared_head(const struct attn_linear_attention *a, int64_t head, int64_t count)
+{
+    return a->heads_take_turns ? head % count : head / (a->v_heads / count);
+}
+
 /* e^g S^T k is S^T (e^g k), so what the key erases is read of the state before its decay. */
 static void prepare(const struct attn_linear_attention_problem *problem, int64_t i, int64_t head,
                     const struct prepared *prepared, int64_t at)
 {
     const struct attn_linear_attention *a = problem->attention;
     const int64_t columns = a->k_head_dim, reads = reads_of(a);
-    const int64_t key_head = head / (a->v_heads / a->k_heads);
+    const int64_t key_head = shared_head(a, head, a->k_heads);
     const int64_t query_head =
-        a->q_heads > a->v_heads ? head * reads : head / (a->v_heads / a->q_heads);
+        a->q_heads > a->v_heads ? head * reads : shared_head(a, head, a->q_heads);
     float *key = prepared->key + at * columns, *decay = prepared->decay + at * columns;
     float *erase = prepared->erase + at * columns;
 

@@ -13,18 +13,19 @@ static float start[STATE_MAX];
 
 struct shape {
     int64_t q_heads, k_heads, v_heads, k_dim, v_dim, length;
-    bool has_decay, has_beta, has_columns, is_normalized;
+    bool has_decay, has_beta, has_columns, is_normalized, take_turns;
 };
 
 static const struct shape SHAPES[] = {
-    { 2, 2, 4, 128, 128, 21, true, true, false, true }, /* Qwen3-Next's heads */
-    { 1, 1, 1, 1, 1, 9, true, true, false, false },
-    { 3, 3, 3, 7, 5, 17, true, true, true, false },
-    { 4, 2, 2, 16, 70, 11, false, true, false, true },
-    { 8, 1, 1, 33, 64, 10, true, false, true, false },
-    { 1, 2, 4, 5, 130, 8, false, false, false, false },
-    { 2, 2, 8, 64, 63, 23, true, false, false, false }, /* as Mamba-2 has it */
-    { 6, 1, 3, 20, 17, 40, true, true, true, true },
+    { 2, 2, 4, 128, 128, 21, true, true, false, true, false }, /* Qwen3-Next's heads */
+    { 1, 1, 1, 1, 1, 9, true, true, false, false, false },
+    { 3, 3, 3, 7, 5, 17, true, true, true, false, false },
+    { 4, 2, 2, 16, 70, 11, false, true, false, true, false },
+    { 8, 1, 1, 33, 64, 10, true, false, true, false, false },
+    { 1, 2, 4, 5, 130, 8, false, false, false, false, false },
+    { 2, 2, 8, 64, 63, 23, true, false, false, false, false }, /* as Mamba-2 has it */
+    { 6, 1, 3, 20, 17, 40, true, true, true, true, false },
+    { 2, 3, 6, 10, 20, 12, true, true, false, true, true },
 };
 enum { SHAPE_COUNT = sizeof SHAPES / sizeof SHAPES[0] };
 
@@ -62,6 +63,7 @@ static void make(struct made *made, const struct shape *s, uint64_t seed,
         .q_heads = s->q_heads,
         .k_heads = s->k_heads,
         .v_heads = s->v_heads,
+        .heads_take_turns = s->take_turns,
         .k_head_dim = s->k_dim,
         .v_head_dim = s->v_dim,
         .has_decay = s->has_decay,
@@ -227,8 +229,9 @@ TEST(heads_do_not_touch_each_other)
         make(&made, s, 13, *k);
         run(&made.problem);
         for (int64_t h = 0; h < heads; h++) {
-            const int64_t q = h / (heads / s->q_heads), v = h / (heads / s->v_heads);
-            const int64_t kh = v / (s->v_heads / s->k_heads);
+            const int64_t v = h / (heads / s->v_heads);
+            const int64_t q = s->take_turns ? h % s->q_heads : h / (heads / s->q_heads);
+            const int64_t kh = s->take_turns ? v % s->k_heads : v / (s->v_heads / s->k_heads);
             one = made;
             one.attention.q_heads = one.attention.k_heads = one.attention.v_heads = 1;
             one.problem.attention = &one.attention;
@@ -251,7 +254,7 @@ TEST(heads_do_not_touch_each_other)
 /* With beta 1 and a key of length 1 the state answers the key with the value, whatever it held. */
 TEST(what_a_key_wrote_is_read_again)
 {
-    static const struct shape shape = { 1, 1, 1, 64, 48, 12, true, true, false, true };
+    static const struct shape shape = { 1, 1, 1, 64, 48, 12, true, true, false, true, false };
     struct made made;
     FOR_EACH_TABLE(k)
     {
@@ -310,8 +313,8 @@ TEST(rates_and_logits_are_their_formulas)
                      type *out)                                                                    \
     {                                                                                              \
         const int64_t v = h / (context_heads(s) / s->v_heads);                                     \
-        const int64_t qh = h / (context_heads(s) / s->q_heads);                                    \
-        const int64_t kh = v / (s->v_heads / s->k_heads);                                          \
+        const int64_t qh = s->take_turns ? h % s->q_heads : h / (context_heads(s) / s->q_heads);   \
+        const int64_t kh = s->take_turns ? v % s->k_heads : v / (s->v_heads / s->k_heads);         \
         const struct attn_linear_attention_problem *r = &made->problem;                            \
         type q[130], k[130], u[130];                                                               \
         for (int64_t i = 0; i < s->k_dim * s->v_dim; i++)                                          \
@@ -448,6 +451,8 @@ TEST(what_cannot_be_is_refused)
     made.attention.decay_rate = made.attention.decay_bias = numbers;
     REFUSED(decay_has_columns = true, ATTN_ERR_OPTION, "decay_rate");
     REFUSED(has_decay = false, ATTN_ERR_OPTION, "decay_rate");
+    made.attention.heads_take_turns = true;
+    REFUSED(q_heads = 8, ATTN_ERR_OPTION, "heads_take_turns");
 }
 
 TEST(no_rows_are_no_tasks)

@@ -72,6 +72,26 @@ const int32_t gguf_model_decoded[GGUF_MODEL_DECODED] = { 0, 4, 17, 33 };
     ".rope.scaling.type s yarn, .rope.scaling.factor f 4, "                                        \
     ".rope.scaling.original_context_length I 128, .rope.scaling.yarn_log_multiplier f 0.0707, "
 
+/* Two heads of keys and four of values, all of 16 columns, and attention in block 3. llama.cpp
+ * takes the eps of the norms for the lengths of queries and keys too, which is 1e-6 as published.
+ */
+#define HYBRID                                                                                     \
+    ".attention.layer_norm_rms_epsilon f 1e-6, "                                                   \
+    ".attention.key_length I 16, .attention.value_length I 16, .rope.dimension_count I 8, "        \
+    ".rope.freq_base f 1000, .ssm.conv_kernel I 4, .ssm.state_size I 16, .ssm.group_count I 2, "   \
+    ".ssm.time_step_rank I 4, .ssm.inner_size I 64, .full_attention_interval I 4, "
+#define DELTA(block)                                                                               \
+    "blk." block ".attn_qkv.weight 128x64, blk." block ".attn_gate.weight 64x64, blk." block       \
+    ".ssm_conv1d.weight 128x4, blk." block ".ssm_dt.bias 4, blk." block ".ssm_a 4, blk." block     \
+    ".ssm_norm.weight 16, blk." block ".ssm_out.weight 64x64, "
+#define BETA_ALPHA(block)                                                                          \
+    "blk." block ".ssm_beta.weight 4x64, blk." block ".ssm_alpha.weight 4x64, "
+#define GATED_ATTEND(block)                                                                        \
+    "blk." block ".attn_q.weight 128x64, blk." block ".attn_k.weight 32x64, blk." block            \
+    ".attn_v.weight 32x64, blk." block ".attn_output.weight 64x64, blk." block                     \
+    ".attn_q_norm.weight 16, blk." block ".attn_k_norm.weight 16, "
+#define SECTIONS ".rope.dimension_sections i 2, "
+
 static const struct gguf_model MODELS[] = {
     { "llama", "llama", COMMON GROUPED RMS ROPE, EMBED HEAD NORM_END NORMS ATTEND GATED,
       GGUF_DECODER, 2 },
@@ -417,6 +437,38 @@ static const struct gguf_model MODELS[] = {
       "blk.#.attn_output.bias 64, blk.#.ffn_gate_inp.bias 4, blk.#.ffn_gate_exps.bias 4x96, "
       "blk.#.ffn_up_exps.bias 4x96, blk.#.ffn_down_exps.bias 4x64, " EXPERTS,
       GGUF_DECODER, 2 },
+    { "qwen3next", "qwen3next",
+      COMMON GROUPED HYBRID
+      ".expert_count I 4, .expert_used_count I 2, .expert_feed_forward_length I 96, "
+      ".expert_shared_feed_forward_length I 32, ",
+      EMBED HEAD NORM_END DELTA("0") DELTA("1") DELTA("2") GATED_ATTEND(
+          "3") "blk.0.ssm_ba.weight 8x64, blk.1.ssm_ba.weight 8x64, blk.2.ssm_ba.weight 8x64, "
+               "blk.#.attn_norm.weight 64, blk.#.post_attention_norm.weight 64, " EXPERTS
+               "blk.#.ffn_gate_inp_shexp.weight 64, blk.#.ffn_gate_shexp.weight 32x64, "
+               "blk.#.ffn_up_shexp.weight 32x64, blk.#.ffn_down_shexp.weight 64x32, ",
+      GGUF_DECODER, 4 },
+    { "qwen35", "qwen35", COMMON GROUPED HYBRID SECTIONS,
+      EMBED NORM_END DELTA("0") DELTA("1") DELTA("2") GATED_ATTEND("3") BETA_ALPHA("0")
+          BETA_ALPHA("1") BETA_ALPHA(
+              "2") "blk.#.attn_norm.weight 64, blk.#.post_attention_norm.weight 64, " GATED,
+      GGUF_DECODER, 4 },
+    { "qwen35moe", "qwen35moe",
+      COMMON GROUPED HYBRID SECTIONS
+      ".expert_count I 4, .expert_used_count I 2, .expert_feed_forward_length I 96, "
+      ".expert_shared_feed_forward_length I 32, ",
+      EMBED HEAD NORM_END DELTA("0") DELTA("1") DELTA("2") GATED_ATTEND("3") BETA_ALPHA("0")
+          BETA_ALPHA("1") BETA_ALPHA(
+              "2") "blk.#.attn_norm.weight 64, blk.#.post_attention_norm.weight 64, " EXPERTS
+                   "blk.#.ffn_gate_inp_shexp.weight 64, blk.#.ffn_gate_shexp.weight 32x64, "
+                   "blk.#.ffn_up_shexp.weight 32x64, blk.#.ffn_down_shexp.weight 64x32, ",
+      GGUF_DECODER, 4 },
+    { "qwen35-next", "qwen35", COMMON GROUPED HYBRID SECTIONS ".nextn_predict_layers I 1, ",
+      EMBED NORM_END DELTA("0") DELTA("1") DELTA("2") GATED_ATTEND("3") GATED_ATTEND("4")
+          BETA_ALPHA("0") BETA_ALPHA("1") BETA_ALPHA(
+              "2") "blk.4.nextn.eh_proj.weight 64x128, blk.4.nextn.enorm.weight 64, "
+                   "blk.4.nextn.hnorm.weight 64, "
+                   "blk.#.attn_norm.weight 64, blk.#.post_attention_norm.weight 64, " GATED,
+      GGUF_DECODER, 5 },
     { "llama-both-ways", "llama",
       COMMON GROUPED RMS ROPE ".attention.causal ? 0, .pooling_type I 1, ",
       EMBED HEAD NORM_END NORMS ATTEND GATED, GGUF_ENCODER, 2 },
@@ -525,7 +577,7 @@ static bool ends(const char *text, const char *end)
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-/* Norms are about 1, and what divides rotary frequencies is at least 1. */
+/* Norms are about 1, rates of decays below 0, and what divides rotary frequencies is at least 1. */
 static void fill_tensor(const char *name, float *values, int64_t count)
 {
     struct fill fill = { .state = 1469598103934665603u };
@@ -533,6 +585,8 @@ static void fill_tensor(const char *name, float *values, int64_t count)
         fill.state = (fill.state ^ (unsigned char)*c) * 1099511628211u;
     if (ends(name, "norm.weight") || ends(name, "norm_2.weight"))
         fill_floats(&fill, values, count, 0.5F, 1.5F);
+    else if (ends(name, ".ssm_a"))
+        fill_floats(&fill, values, count, -4, -0.5F);
     else if (ends(name, "rope_freqs.weight") || strncmp(name, "rope_factors", 12) == 0)
         fill_floats(&fill, values, count, 1, 4);
     else

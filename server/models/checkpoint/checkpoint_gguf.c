@@ -220,14 +220,15 @@ static bool is_digits(const char *text, size_t length)
            && (length == 1 || text[0] != '0');
 }
 
-/* False: the name has another form. */
+/* A name without an ending has an empty one. False: it is too long. */
 static bool cut_name(struct cut_name *cut, const char *name)
 {
     static const char *const ENDINGS[] = { ".weight", ".bias" };
     const size_t length = strlen(name);
     size_t used = 0, stem_length = 0;
     int count = 0;
-    cut->ending = NULL;
+    cut->ending = "";
+    stem_length = length;
     cut->numbers[0][0] = cut->numbers[1][0] = '\0';
     for (size_t i = 0; i < 2; i++) {
         const size_t ending = strlen(ENDINGS[i]);
@@ -236,7 +237,7 @@ static bool cut_name(struct cut_name *cut, const char *name)
             stem_length = length - ending;
         }
     }
-    if (!cut->ending || length >= sizeof cut->stem)
+    if (length >= sizeof cut->stem)
         return false;
     while (stem_length > 0) {
         const size_t word = strcspn(name, ".") < stem_length ? strcspn(name, ".") : stem_length;

@@ -119,25 +119,31 @@ bool checkpoint_gguf_add_value(const struct checkpoint_gguf_file *file, const ch
     return checkpoint_gguf_refuse(file, field, key, "has no number, flag or string under");
 }
 
-bool checkpoint_gguf_add_layer_types(const struct checkpoint_gguf_file *file)
+bool checkpoint_gguf_add_types(const struct checkpoint_gguf_file *file, const char *key,
+                               const char *set)
 {
-    const struct gguf_value *list = checkpoint_gguf_find(file, "attention.sliding_window_pattern");
+    const struct gguf_value *list = checkpoint_gguf_find(file, key);
     if (!list || list->type != GGUF_ARRAY)
         return true;
     cJSON *types = cJSON_AddArrayToObject(file->config, "layer_types");
     for (int64_t i = 0; types && i < list->count && i < MODEL_LAYERS_MAX; i++) {
         const struct gguf_value value = gguf_element(list, i);
         double number = 0;
-        bool has_window = false;
-        if (!gguf_flag(&value, &has_window) && gguf_number(&value, &number))
-            has_window = number != 0;
-        cJSON *type = cJSON_CreateString(has_window ? "sliding_attention" : "full_attention");
+        bool is_set = false;
+        if (!gguf_flag(&value, &is_set) && gguf_number(&value, &number))
+            is_set = number != 0;
+        cJSON *type = cJSON_CreateString(is_set ? set : "full_attention");
         if (!type || !cJSON_AddItemToArray(types, type)) {
             cJSON_Delete(type);
             types = NULL;
         }
     }
     return types || fault_no_memory(file->fault);
+}
+
+bool checkpoint_gguf_add_layer_types(const struct checkpoint_gguf_file *file)
+{
+    return checkpoint_gguf_add_types(file, "attention.sliding_window_pattern", "sliding_attention");
 }
 
 double checkpoint_gguf_head_dim(const struct checkpoint_gguf_file *file)

@@ -3,6 +3,9 @@
  * which says what the converter of llama.cpp changes. */
 #include "models/checkpoint/checkpoint_gguf_names.h"
 #include "models/checkpoint/checkpoint_gguf_row.h"
+#include "models/checkpoint/checkpoint_recurrence.h"
+
+#include <math.h>
 
 /* ---------------------------------------------------------- what is changed -- */
 
@@ -110,6 +113,35 @@ static bool take_next_layers(const struct checkpoint_gguf_file *file)
     if (layers)
         cJSON_SetNumberValue(layers, layers->valuedouble - next);
     return true;
+}
+
+#define HYBRID_FIELDS                                                                              \
+    LLAMA_FIELDS "linear_conv_kernel_dim=ssm.conv_kernel|linear_num_key_heads=ssm.group_count|"    \
+                 "linear_num_value_heads=ssm.time_step_rank|linear_key_head_dim=ssm.state_size|"   \
+                 "full_attention_interval=full_attention_interval?4|"                              \
+                 "num_nextn_predict_layers=nextn_predict_layers?|"
+
+/* ssm.inner_size is that of values of all heads. */
+static bool finish_hybrid(const struct checkpoint_gguf_file *file)
+{
+    const double heads = checkpoint_gguf_number(file, "ssm.time_step_rank", 1);
+    const double inner = checkpoint_gguf_number(file, "ssm.inner_size", 0);
+    return take_next_layers(file)
+           && checkpoint_gguf_add_types(file, "attention.recurrent_layers", "linear_attention")
+           && checkpoint_gguf_add_number(file, file->config, "linear_value_head_dim",
+                                         heads >= 1 ? floor(inner / heads) : 0);
+}
+
+/* The converter has added 1 to the norms. */
+static void amend_added_norms(struct checkpoint_stack *stack)
+{
+    stack->norm_adds_one = stack->pass.norm_adds_one = false;
+}
+
+static void amend_qwen35(struct checkpoint_stack *stack)
+{
+    amend_added_norms(stack);
+    stack->pass.recurrence = checkpoint_recurrence_delta_in_turn;
 }
 
 /* expert_gating_func: 1 is a softmax, 2 are sigmoids. */
@@ -321,10 +353,7 @@ const struct checkpoint_gguf checkpoint_ggufs_newer[] = {
       .model_type = "qwen2_moe",
       .fields =
           LLAMA_FIELDS "norm_topk_prob=expert_weights_norm?false|" COUNT_FIELDS("num_experts"),
-      .tensors = QWEN_MIXTURE_NAMES IN_BLOCK("ffn_gate_inp_shexp", "mlp.shared_expert_gate^")
-          IN_BLOCK("ffn_gate_shexp", "mlp.shared_expert.gate_proj")
-              IN_BLOCK("ffn_up_shexp", "mlp.shared_expert.up_proj")
-                  IN_BLOCK("ffn_down_shexp", "mlp.shared_expert.down_proj"),
+      .tensors = QWEN_MIXTURE_NAMES SHARED_EXPERT_NAMES,
       .has_rope = true,
       .present = "qkv_bias=blk.0.attn_q.bias|" },
     { .architecture = "olmoe",
@@ -386,6 +415,30 @@ const struct checkpoint_gguf checkpoint_ggufs_newer[] = {
       .finish = finish_llama4,
       .amend = amend_llama4 },
 
+    { .architecture = "qwen3next",
+      .model_type = "qwen3_next",
+      .fields = HYBRID_FIELDS COUNT_FIELDS("num_experts"),
+      .tensors = HYBRID_NAMES QWEN_EXPERT_NAMES SHARED_EXPERT_NAMES IN_BLOCK(
+          "ssm_in", "linear_attn.in_proj_qkvz") IN_BLOCK("ssm_ba", "linear_attn.in_proj_ba"),
+      .has_rope = true,
+      .finish = finish_hybrid,
+      .amend = amend_added_norms },
+    { .architecture = "qwen35",
+      .model_type = "qwen3_5_text",
+      .fields = HYBRID_FIELDS,
+      .tensors = HYBRID_NAMES GATED_NAMES NEXT_NAMES IN_BLOCK("ssm_beta", "linear_attn.in_proj_b")
+          IN_BLOCK("ssm_alpha", "linear_attn.in_proj_a"),
+      .has_rope = true,
+      .finish = finish_hybrid,
+      .amend = amend_qwen35 },
+    { .architecture = "qwen35moe",
+      .model_type = "qwen3_5_moe_text",
+      .fields = HYBRID_FIELDS COUNT_FIELDS("num_experts"),
+      .tensors = HYBRID_NAMES QWEN_EXPERT_NAMES SHARED_EXPERT_NAMES NEXT_NAMES IN_BLOCK(
+          "ssm_beta", "linear_attn.in_proj_b") IN_BLOCK("ssm_alpha", "linear_attn.in_proj_a"),
+      .has_rope = true,
+      .finish = finish_hybrid,
+      .amend = amend_qwen35 },
     { .architecture = "glm4moe",
       .model_type = "glm4_moe",
       .fields = SIZE_FIELDS KV_FIELDS POSITION_FIELDS DEEPSEEK_FIELDS

@@ -73,8 +73,10 @@ bool checkpoint_gguf_add_rope(const struct checkpoint_gguf_file *file);
 void checkpoint_gguf_amend_pairs(struct checkpoint_stack *stack);
 void checkpoint_gguf_amend_llama(struct checkpoint_stack *stack);
 
-/* Adds layer_types where the metadata have a flag for each layer that says whether it has a window.
- */
+/* Adds layer_types where the metadata have a flag for each layer under the key: the type of those
+ * whose flag is set, and full_attention. The second is of windows. */
+bool checkpoint_gguf_add_types(const struct checkpoint_gguf_file *file, const char *key,
+                               const char *set);
 bool checkpoint_gguf_add_layer_types(const struct checkpoint_gguf_file *file);
 
 /* Adds a field to config. A value that a float holds has the fewest digits that make that float, as

@@ -65,7 +65,7 @@ static const char *other_kind_qwen(const struct checkpoint_run *run, int64_t ind
     .causal = "=true", .head_dim = "head_dim=256", LLAMA_BIASES, .norms = { "q_norm", "k_norm" },  \
     .norm_eps = "rms_norm_eps=0.000001", .norm_adds_one = true, .theta = "rope_theta=10000",       \
     .rotary_fraction = "partial_rotary_factor=0.25", .other_kind = other_kind_qwen,                \
-    .reads = "full_attention_interval", POSITIONS(32768)
+    .further = "num_nextn_predict_layers", .reads = "full_attention_interval", POSITIONS(32768)
 #define QWEN_HYBRID_PASS                                                                           \
     .tokens = "embed_tokens", .final_norm = "norm", LLAMA_NORMS,                                   \
     .norm_eps = "rms_norm_eps=0.000001", .norm_adds_one = true, .recurrent = "linear_attn.",       \

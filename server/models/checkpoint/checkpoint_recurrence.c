@@ -95,39 +95,49 @@ static bool read_delta_sizes(const struct checkpoint_pass_reader *reader, struct
     return true;
 }
 
-/* Columns: queries, keys, values, gates, betas, decays. */
+/* Takes the matrix as the next of the products. */
+static bool add_product(struct model_recurrence *recurrence, struct checkpoint_pass_reader *reader,
+                        const char *names, int64_t out, int64_t width)
+{
+    return checkpoint_pass_matrix(reader, &recurrence->in[recurrence->in_count++], names, out,
+                                  width, false);
+}
+
+/* Columns: queries, keys, values, gates, betas, decays; those of one tensor for several of them lie
+ * in groups by the heads of keys. */
 static bool get_delta_products(struct model_recurrence *recurrence,
                                struct checkpoint_pass_reader *reader,
                                const struct delta_sizes *sizes, int64_t width)
 {
     const int64_t qkv = 2 * sizes->keys + sizes->values, heads = sizes->v_heads;
-    const int64_t shared = heads / sizes->k_heads;
-    struct attn_linear *in = recurrence->in;
-    if (!checkpoint_pass_has(reader, "in_proj_qkvz")) {
-        recurrence->in_count = 4;
-        return checkpoint_pass_matrix(reader, &in[0], "in_proj_qkv", qkv, width, false)
-               && checkpoint_pass_matrix(reader, &in[1], "in_proj_z", sizes->values, width, false)
-               && checkpoint_pass_matrix(reader, &in[2], "in_proj_b", heads, width, false)
-               && checkpoint_pass_matrix(reader, &in[3], "in_proj_a", heads, width, false);
-    }
-    recurrence->in_count = 2;
-    recurrence->groups[0] =
-        (struct model_column_groups){ .groups = sizes->k_heads,
-                                      .parts = { sizes->k_dim, sizes->k_dim, shared * sizes->v_dim,
-                                                 shared * sizes->v_dim },
-                                      .count = 4 };
-    recurrence->groups[1] = (struct model_column_groups){ .first = qkv + sizes->values,
-                                                          .groups = sizes->k_heads,
-                                                          .parts = { shared, shared },
-                                                          .count = 2 };
-    return checkpoint_pass_matrix(reader, &in[0], "in_proj_qkvz", qkv + sizes->values, width, false)
-           && checkpoint_pass_matrix(reader, &in[1], "in_proj_ba", 2 * heads, width, false);
+    const int64_t shared = heads / sizes->k_heads, values = shared * sizes->v_dim;
+    const bool is_mixed = checkpoint_pass_has(reader, "in_proj_qkvz");
+    const bool has_ba = checkpoint_pass_has(reader, "in_proj_ba");
+    if (is_mixed)
+        recurrence->groups[0] =
+            (struct model_column_groups){ .groups = sizes->k_heads,
+                                          .parts = { sizes->k_dim, sizes->k_dim, values, values },
+                                          .count = 4 };
+    if (has_ba)
+        recurrence->groups[1] = (struct model_column_groups){ .first = qkv + sizes->values,
+                                                              .groups = sizes->k_heads,
+                                                              .parts = { shared, shared },
+                                                              .count = 2 };
+    if (!(is_mixed ? add_product(recurrence, reader, "in_proj_qkvz", qkv + sizes->values, width)
+                   : add_product(recurrence, reader, "in_proj_qkv", qkv, width)
+                         && add_product(recurrence, reader, "in_proj_z", sizes->values, width)))
+        return false;
+    return has_ba ? add_product(recurrence, reader, "in_proj_ba", 2 * heads, width)
+                  : add_product(recurrence, reader, "in_proj_b", heads, width)
+                        && add_product(recurrence, reader, "in_proj_a", heads, width);
 }
 
-/* -e^A_log, a rate for each head. */
+/* -e^A_log, a rate for each head; GGUF files have the rates. */
 static bool get_rates(struct checkpoint_pass_reader *reader, const float **rates, int64_t heads)
 {
     const float *stored;
+    if (checkpoint_pass_has_values(reader, "rates"))
+        return checkpoint_pass_values(reader, rates, "rates", heads);
     float *made = arena_alloc(reader->parameters->arena, (size_t)heads * sizeof *made);
     if (!made)
         return fault_no_memory(reader->fault);
@@ -137,6 +147,13 @@ static bool get_rates(struct checkpoint_pass_reader *reader, const float **rates
         made[h] = (float)-exp((double)stored[h]);
     *rates = made;
     return true;
+}
+
+/* What is added to dt or to the numbers of decays; "dt_bias" is "dt.bias" in GGUF files. */
+static bool get_time_bias(struct checkpoint_pass_reader *reader, const float **bias, int64_t heads)
+{
+    const bool is_own = checkpoint_pass_has_values(reader, "dt_bias");
+    return checkpoint_pass_values(reader, bias, is_own ? "dt_bias" : "dt.bias", heads);
 }
 
 /* The norm of each head, whose weight all heads share. */
@@ -156,8 +173,8 @@ static bool get_delta_norm(struct model_recurrence *recurrence,
     return true;
 }
 
-bool checkpoint_recurrence_delta(struct model_recurrence *recurrence,
-                                 struct checkpoint_pass_reader *reader, int64_t width)
+static bool make_delta(struct model_recurrence *recurrence, struct checkpoint_pass_reader *reader,
+                       int64_t width, bool heads_take_turns)
 {
     struct attn_linear_attention *attention = &recurrence->attention;
     struct delta_sizes sizes;
@@ -175,6 +192,7 @@ bool checkpoint_recurrence_delta(struct model_recurrence *recurrence,
         .attention = { .q_heads = sizes.k_heads,
                        .k_heads = sizes.k_heads,
                        .v_heads = sizes.v_heads,
+                       .heads_take_turns = heads_take_turns,
                        .k_head_dim = sizes.k_dim,
                        .v_head_dim = sizes.v_dim,
                        .has_decay = true,
@@ -193,10 +211,22 @@ bool checkpoint_recurrence_delta(struct model_recurrence *recurrence,
            && checkpoint_read_activation(reader->run->section, "hidden_act=silu",
                                          &recurrence->convolution.activation, reader->fault)
            && get_rates(reader, &attention->decay_rate, sizes.v_heads)
-           && checkpoint_pass_values(reader, &attention->decay_bias, "dt_bias", sizes.v_heads)
+           && get_time_bias(reader, &attention->decay_bias, sizes.v_heads)
            && get_delta_norm(recurrence, reader, &sizes)
            && checkpoint_pass_matrix(reader, &recurrence->out, "out_proj", width, sizes.values,
                                      false);
+}
+
+bool checkpoint_recurrence_delta(struct model_recurrence *recurrence,
+                                 struct checkpoint_pass_reader *reader, int64_t width)
+{
+    return make_delta(recurrence, reader, width, false);
+}
+
+bool checkpoint_recurrence_delta_in_turn(struct model_recurrence *recurrence,
+                                         struct checkpoint_pass_reader *reader, int64_t width)
+{
+    return make_delta(recurrence, reader, width, true);
 }
 
 /* ------------------------------------------------------------------------- Mamba-2 -- */

@@ -20,6 +20,10 @@ bool checkpoint_recurrence_short_convolution(struct model_recurrence *recurrence
 bool checkpoint_recurrence_delta(struct model_recurrence *recurrence,
                                  struct checkpoint_pass_reader *reader, int64_t width);
 
+/* The same with heads of values in the order of GGUF files, in which those of keys take turns. */
+bool checkpoint_recurrence_delta_in_turn(struct model_recurrence *recurrence,
+                                         struct checkpoint_pass_reader *reader, int64_t width);
+
 /* Mamba-2's mixer: in_proj makes the gate, x with b and c, and dt; conv1d; A_log, D, dt_bias; norm
  * behind the gate; out_proj. Of Bamba, whose norm is of the row. */
 #define CHECKPOINT_MAMBA_FIELDS                                                                    \

@@ -218,10 +218,15 @@ static void add_work(const struct pass *pass, const struct pass_step *step, stru
     }
 }
 
+static bool is_out_of_order(const struct model_recurrence *recurrence)
+{
+    return recurrence->groups[0].groups > 0 || recurrence->groups[1].groups > 0;
+}
+
 /* The workspace of a task, beside those of products. */
 static size_t workspace_of(const struct model_recurrence *recurrence)
 {
-    const size_t ordered = recurrence->groups[0].groups > 0
+    const size_t ordered = is_out_of_order(recurrence)
                                ? ((size_t)recurrence->columns * sizeof(float) + 63) / 64 * 64
                                : 0;
     const size_t mixed = recurrence->kind == MODEL_RECURRENCE_DELTA
@@ -304,8 +309,7 @@ static int64_t recur_tasks(struct pass *pass, const struct pass_step *step, int 
     }
     switch (turn % PANEL_TURNS) {
     case TURN_ORDER:
-        return recurrence->groups[0].groups > 0 ? pass_row_tasks(panel.count, recurrence->columns)
-                                                : 0;
+        return is_out_of_order(recurrence) ? pass_row_tasks(panel.count, recurrence->columns) : 0;
     case TURN_CONVOLVE:
     case TURN_MIX:
         return sequence_tasks(pass, step, turn % PANEL_TURNS, &panel);
