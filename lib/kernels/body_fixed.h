@@ -144,7 +144,7 @@ struct fixed_kind {
 
 #define FORM_OF(name, layout)                                                                      \
     ((layout) == BYTES_OF_16                                    ? FORM_BYTES_OF_16                 \
-     : (layout) == BYTES_OF_32                                  ? FORM_BYTES_OF_32                 \
+     : (layout) == BYTES_OF_32 || (layout) == BYTES_FUSED       ? FORM_BYTES_OF_32                 \
      : (layout) == NIBBLES_OF_32                                ? FORM_NIBBLES_OF_32               \
      : (name) == ATTN_BLOCKS_Q4_0 || (name) == ATTN_BLOCKS_Q4_1 ? FORM_NIBBLES_OF_16               \
                                                                 : FORM_VALUES_OF_16)
