@@ -481,6 +481,7 @@ static void project_fixed(const struct attn_fixed_project *project)
         .groups = span / (quads_of(kind->form) * 4),
     };
 
+    panel.has_infinite = false;
     for (int64_t r = 0; r < project->row_count; r++)
         if (project->bias != NULL)
             memcpy(project->y[r], project->bias, (size_t)project->out * sizeof(float));
@@ -607,6 +608,7 @@ static void lay(struct attn_fixed_panel *to, const struct attn_fixed_project *pr
     struct blocks_panel panel;
 
     panel.values = values_of(project->blocks);
+    panel.has_infinite = false;
     turn_part(kind, project, &panel, 0, output, input);
     lay_part_of[kind->form](to, &panel, groups);
     for (int g = 0; g < groups; g++) {
