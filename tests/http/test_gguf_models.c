@@ -16,12 +16,27 @@ enum { NAME_BYTES = 64 };
 
 /* llama.cpp reads GELU from a table of half floats: 11 bits of the argument and of the value. */
 static const double TOLERANCE = 2e-4, TOLERANCE_GELU = 5e-3;
-static const char *const GELU[] = {
-    "gemma", "gemma2",        "gemma3",      "gemma3-scaled", "gemma-embedding",
-    "phi2",  "phi2-separate", "gpt2",        "gptneox",       "gptneox-serial",
-    "bloom", "falcon",        "falcon-40b",  "starcoder2",    "bert",
-    "t5",    "mpt",           "modern-bert", "jina-bert-v2",  "bert-without-types"
-};
+static const char *const GELU[] = { "gemma",
+                                    "gemma2",
+                                    "gemma3",
+                                    "gemma3-scaled",
+                                    "gemma-embedding",
+                                    "gemma4",
+                                    "phi2",
+                                    "phi2-separate",
+                                    "gpt2",
+                                    "gptneox",
+                                    "gptneox-serial",
+                                    "bloom",
+                                    "falcon",
+                                    "falcon-40b",
+                                    "starcoder2",
+                                    "bert",
+                                    "t5",
+                                    "mpt",
+                                    "modern-bert",
+                                    "jina-bert-v2",
+                                    "bert-without-types" };
 
 /* llama.cpp does not compute what is published: Phi-3.5 MoE's LayerNorm and its SparseMixer, which
  * test_gguf_newer.c has; windows of Phi-3; and the tied head of T5, before which rows are divided

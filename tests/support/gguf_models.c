@@ -2,6 +2,7 @@
  * (src/llama-arch.cpp and src/models/, release v0.5.0). */
 #include "gguf_models.h"
 #include "fill.h"
+#include "gguf_model_names.h"
 #include "gguf_quantize.h"
 #include "gguf_write.h"
 #include "test.h"
@@ -10,87 +11,6 @@
 
 const int32_t gguf_model_tokens[GGUF_MODEL_LENGTH] = { 1, 5, 9, 13, 2, 40, 47, 0, 7, 7, 30, 22 };
 const int32_t gguf_model_decoded[GGUF_MODEL_DECODED] = { 0, 4, 17, 33 };
-
-#define COMMON                                                                                     \
-    ".vocab_size I 48, .context_length I 512, .embedding_length I 64, "                            \
-    ".feed_forward_length I 96, .attention.head_count I 4, "
-#define RMS       ".attention.layer_norm_rms_epsilon f 1e-5, "
-#define LAYERNORM ".attention.layer_norm_epsilon f 1e-5, "
-#define GROUPED   ".attention.head_count_kv I 2, "
-#define ALL_HEADS ".attention.head_count_kv I 4, "
-#define ROPE      ".rope.dimension_count I 16, .rope.freq_base f 1000, "
-
-#define EMBED    "token_embd.weight 48x64, "
-#define HEAD     "output.weight 48x64, "
-#define NORM_END "output_norm.weight 64, "
-#define BOTH_END NORM_END "output_norm.bias 64, "
-#define NORMS    "blk.#.attn_norm.weight 64, blk.#.ffn_norm.weight 64, "
-#define ATTEND                                                                                     \
-    "blk.#.attn_q.weight 64x64, blk.#.attn_k.weight 32x64, blk.#.attn_v.weight 32x64, "            \
-    "blk.#.attn_output.weight 64x64, "
-#define WIDE_ATTEND                                                                                \
-    "blk.#.attn_q.weight 128x64, blk.#.attn_k.weight 64x64, blk.#.attn_v.weight 64x64, "           \
-    "blk.#.attn_output.weight 64x128, "
-#define SQUARE                                                                                     \
-    "blk.#.attn_q.weight 64x64, blk.#.attn_k.weight 64x64, blk.#.attn_v.weight 64x64, "            \
-    "blk.#.attn_output.weight 64x64, "
-#define QKV_BIAS "blk.#.attn_q.bias 64, blk.#.attn_k.bias 32, blk.#.attn_v.bias 32, "
-#define UP_DOWN  "blk.#.ffn_up.weight 96x64, blk.#.ffn_down.weight 64x96, "
-#define GATED    "blk.#.ffn_gate.weight 96x64, " UP_DOWN
-#define BIASES   "blk.#.ffn_up.bias 96, blk.#.ffn_down.bias 64, blk.#.attn_output.bias 64, "
-#define EXPERTS                                                                                    \
-    "blk.#.ffn_gate_inp.weight 4x64, blk.#.ffn_gate_exps.weight 4x96x64, "                         \
-    "blk.#.ffn_up_exps.weight 4x96x64, blk.#.ffn_down_exps.weight 4x64x96, "
-#define NORM_BIASES "blk.#.attn_norm.bias 64, blk.#.ffn_norm.bias 64, "
-#define HEAD_NORMS  "blk.#.attn_q_norm.weight 16, blk.#.attn_k_norm.weight 16, "
-#define FUSED       "blk.#.attn_qkv.weight 192x64, blk.#.attn_output.weight 64x64, "
-
-#define LLAMA4_EXPERTS(block)                                                                      \
-    "blk." block ".ffn_gate_inp.weight 4x64, blk." block                                           \
-    ".ffn_gate_exps.weight 4x96x64, blk." block ".ffn_up_exps.weight 4x96x64, blk." block          \
-    ".ffn_down_exps.weight 4x64x96, blk." block ".ffn_gate_shexp.weight 96x64, blk." block         \
-    ".ffn_up_shexp.weight 96x64, blk." block ".ffn_down_shexp.weight 64x96, "
-
-#define DENSE_FIRST                                                                                \
-    "blk.0.ffn_gate.weight 96x64, blk.0.ffn_up.weight 96x64, blk.0.ffn_down.weight 64x96, "
-#define DEEPSEEK_EXPERTS                                                                           \
-    ".expert_count I 8, .expert_used_count I 3, .expert_feed_forward_length I 96, "                \
-    ".expert_shared_count I 2, .leading_dense_block_count I 1, .expert_gating_func I 2, "          \
-    ".expert_weights_scale f 2.5, .expert_weights_norm ? 1, "
-#define DEEPSEEK_MIXTURE(block)                                                                    \
-    "blk." block ".ffn_gate_inp.weight 8x64, blk." block                                           \
-    ".ffn_gate_exps.weight 8x96x64, blk." block ".ffn_up_exps.weight 8x96x64, blk." block          \
-    ".ffn_down_exps.weight 8x64x96, blk." block ".ffn_gate_shexp.weight 192x64, blk." block        \
-    ".ffn_up_shexp.weight 192x64, blk." block ".ffn_down_shexp.weight 64x192, "
-#define LATENT                                                                                     \
-    "blk.#.attn_kv_a_mqa.weight 80x64, blk.#.attn_kv_a_norm.weight 64, "                           \
-    "blk.#.attn_output.weight 64x128, "
-#define LATENT_QUERIES                                                                             \
-    "blk.#.attn_q_a.weight 32x64, blk.#.attn_q_a_norm.weight 32, blk.#.attn_q_b.weight 192x32, "
-#define LATENT_YARN                                                                                \
-    ".attention.kv_lora_rank I 64, .rope.dimension_count I 16, .rope.freq_base f 1000, "           \
-    ".rope.scaling.type s yarn, .rope.scaling.factor f 4, "                                        \
-    ".rope.scaling.original_context_length I 128, .rope.scaling.yarn_log_multiplier f 0.0707, "
-
-/* Two heads of keys and four of values, all of 16 columns, and attention in block 3. llama.cpp
- * takes the eps of the norms for the lengths of queries and keys too, which is 1e-6 as published.
- */
-#define HYBRID                                                                                     \
-    ".attention.layer_norm_rms_epsilon f 1e-6, "                                                   \
-    ".attention.key_length I 16, .attention.value_length I 16, .rope.dimension_count I 8, "        \
-    ".rope.freq_base f 1000, .ssm.conv_kernel I 4, .ssm.state_size I 16, .ssm.group_count I 2, "   \
-    ".ssm.time_step_rank I 4, .ssm.inner_size I 64, .full_attention_interval I 4, "
-#define DELTA(block)                                                                               \
-    "blk." block ".attn_qkv.weight 128x64, blk." block ".attn_gate.weight 64x64, blk." block       \
-    ".ssm_conv1d.weight 128x4, blk." block ".ssm_dt.bias 4, blk." block ".ssm_a 4, blk." block     \
-    ".ssm_norm.weight 16, blk." block ".ssm_out.weight 64x64, "
-#define BETA_ALPHA(block)                                                                          \
-    "blk." block ".ssm_beta.weight 4x64, blk." block ".ssm_alpha.weight 4x64, "
-#define GATED_ATTEND(block)                                                                        \
-    "blk." block ".attn_q.weight 128x64, blk." block ".attn_k.weight 32x64, blk." block            \
-    ".attn_v.weight 32x64, blk." block ".attn_output.weight 64x64, blk." block                     \
-    ".attn_q_norm.weight 16, blk." block ".attn_k_norm.weight 16, "
-#define SECTIONS ".rope.dimension_sections i 2, "
 
 static const struct gguf_model MODELS[] = {
     { "llama", "llama", COMMON GROUPED RMS ROPE, EMBED HEAD NORM_END NORMS ATTEND GATED,
@@ -275,6 +195,22 @@ static const struct gguf_model MODELS[] = {
       "blk.0.ffn_gate.weight 96x64, blk.0.ffn_up.weight 96x64, blk.0.ffn_down.weight 64x96, "
       "blk.2.ffn_gate.weight 96x64, blk.2.ffn_up.weight 96x64, blk.2.ffn_down.weight "
       "64x96, " LLAMA4_EXPERTS("1") LLAMA4_EXPERTS("3"),
+      GGUF_DECODER, 4 },
+    { "gemma4", "gemma4",
+      COMMON GROUPED RMS
+      ".rope.dimension_count I 32, .rope.dimension_count_swa I 16, .rope.freq_base f 1000, "
+      ".rope.freq_base_swa f 500, .attention.key_length I 32, .attention.value_length I 32, "
+      ".attention.key_length_swa I 16, .attention.value_length_swa I 16, "
+      ".attention.sliding_window I 4, .attention.sliding_window_pattern [ 1010, "
+      ".attention.shared_kv_layers I 2, .embedding_length_per_layer_input I 32, "
+      ".final_logit_softcapping f 5, ",
+      EMBED NORM_END NORMS
+      "rope_freqs.weight 16, per_layer_token_embd.weight 48x128, per_layer_model_proj.weight "
+      "128x64, "
+      "per_layer_proj_norm.weight 32, blk.#.inp_gate.weight 32x64, blk.#.proj.weight 64x32, "
+      "blk.#.post_norm.weight 64, blk.#.layer_output_scale.weight 1, "
+      "blk.#.post_attention_norm.weight 64, blk.#.post_ffw_norm.weight 64, " GEMMA4_NARROW("0")
+          GEMMA4_WIDE("1") GEMMA4_NARROW("2") GEMMA4_WIDE("3") GATED,
       GGUF_DECODER, 4 },
     { "glm4moe", "glm4moe",
       COMMON GROUPED RMS ".rope.dimension_count I 8, .rope.freq_base f 1000, "
@@ -548,9 +484,21 @@ const struct gguf_model *gguf_model_named(const char *name)
 
 /* -------------------------------------------------------------------- pairs -- */
 
+/* Of "101" three flags. */
+static void write_flags(struct gguf_write *file, const char *key, const char *digits)
+{
+    uint8_t flags[TEXT_BYTES];
+    const size_t count = strlen(digits);
+    for (size_t i = 0; i < count; i++)
+        flags[i] = digits[i] == '1';
+    gguf_write_numbers(file, key, '?', flags, count);
+}
+
 static void write_pair(struct gguf_write *file, const char *key, char type, const char *value)
 {
-    if (type == 's')
+    if (type == '[')
+        write_flags(file, key, value);
+    else if (type == 's')
         gguf_write_text(file, key, value);
     else if (type == 'f' || type == 'd')
         gguf_write_number(file, key, type, atof(value));
@@ -577,13 +525,18 @@ static bool ends(const char *text, const char *end)
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-/* Norms are about 1, rates of decays below 0, and what divides rotary frequencies is at least 1. */
-static void fill_tensor(const char *name, float *values, int64_t count)
+/* Norms are about 1, rates of decays below 0, and what divides rotary frequencies is at least 1; of
+ * gemma4 it is 1, or so large that nothing turns. */
+static void fill_tensor(const char *architecture, const char *name, float *values, int64_t count)
 {
     struct fill fill = { .state = 1469598103934665603u };
     for (const char *c = name; *c; c++)
         fill.state = (fill.state ^ (unsigned char)*c) * 1099511628211u;
-    if (ends(name, "norm.weight") || ends(name, "norm_2.weight"))
+    if (ends(name, "rope_freqs.weight") && strcmp(architecture, "gemma4") == 0)
+        for (int64_t i = 0; i < count; i++)
+            values[i] = i < count / 4 ? 1 : 1e30F;
+    else if (ends(name, "norm.weight") || ends(name, "norm_2.weight")
+             || ends(name, "output_scale.weight"))
         fill_floats(&fill, values, count, 0.5F, 1.5F);
     else if (ends(name, ".ssm_a"))
         fill_floats(&fill, values, count, -4, -0.5F);
@@ -603,15 +556,15 @@ static void widen(const char *type, float *values, int64_t count)
     free(blocks);
 }
 
-static void write_tensor(struct gguf_write *file, const char *name, struct gguf_model_form form,
-                         int rank, const int64_t *shape)
+static void write_tensor(struct gguf_write *file, const char *architecture, const char *name,
+                         struct gguf_model_form form, int rank, const int64_t *shape)
 {
     int64_t count = 1;
     for (int i = 0; i < rank; i++)
         count *= shape[i];
     float *values = malloc((size_t)count * sizeof *values);
     assert_non_null(values);
-    fill_tensor(name, values, count);
+    fill_tensor(architecture, name, values, count);
     const bool is_plain =
         rank == 1 || ends(name, ".bias") || shape[rank - 1] % gguf_block(form.type)->count != 0;
     if (form.is_widened && !is_plain)
@@ -639,7 +592,7 @@ static void write_tensors(struct gguf_write *file, const struct gguf_model *mode
                      place + 1);
         else
             snprintf(name, sizeof name, "%s", pattern);
-        write_tensor(file, name, form, rank, shape);
+        write_tensor(file, model->architecture, name, form, rank, shape);
     }
 }
 

@@ -48,7 +48,8 @@ struct checkpoint_gguf {
 };
 
 /* The tables. Each ends with a row whose architecture is NULL. */
-extern const struct checkpoint_gguf checkpoint_ggufs[], checkpoint_ggufs_newer[];
+extern const struct checkpoint_gguf checkpoint_ggufs[], checkpoint_ggufs_newer[],
+    checkpoint_ggufs_gemmas[];
 
 /* The value of a key behind the architecture; NULL: there is none. */
 const struct gguf_value *checkpoint_gguf_find(const struct checkpoint_gguf_file *file,
