@@ -130,6 +130,37 @@ TEST(lengths)
     free(of_silent);
 }
 
+/* CPU time of a batch of so many requests with one sound. */
+static double seconds_of_batch(int requests)
+{
+    struct request_text text = { .data = NULL };
+    request_text_add(&text, "{\"model\":\"whisper\",\"layers\":[],\"outputs\":[\"embedding\"],"
+                            "\"pooling\":\"mean\",");
+    add_file(&text, 16000, SAMPLES);
+    request_text_add(&text, ",\"requests\":[{\"decoder_tokens\":[2]}");
+    for (int i = 1; i < requests; i++)
+        request_text_add(&text, ",{\"decoder_tokens\":[2]}");
+    request_text_add(&text, "]}");
+    const double before = daemon_cpu_seconds(&server);
+    cJSON *answer = answer_post(&client, "/v1/trace/batch", text.data);
+    const double seconds = daemon_cpu_seconds(&server) - before;
+    const cJSON *results = cJSON_GetObjectItemCaseSensitive(answer, "results"), *result;
+    cJSON_ArrayForEach(result, results)
+        assert_true(cJSON_Compare(result, results->child, 1));
+    assert_int_equal(cJSON_GetArraySize(results), requests);
+    cJSON_Delete(answer);
+    free(text.data);
+    return seconds;
+}
+
+/* The time follows from the bytes of the batch, not from how many requests have the sound. */
+TEST(shared_sound_is_read_once)
+{
+    const double of_one = seconds_of_batch(1), of_many = seconds_of_batch(1000);
+    if (of_many > 40 * of_one + 0.25 * daemon_slowness())
+        fail_msg("%.3f s for one request, %.3f s for 1000", of_one, of_many);
+}
+
 static void expect_fault(struct request_text *fields, const char *code, const char *words)
 {
     struct request_text body = { 0 };

@@ -68,6 +68,29 @@ TEST(numbers_of_numpy)
         }
 }
 
+/* What follows a sound is silence, to the bit as if its samples had come. */
+TEST(silence_behind_a_sound)
+{
+    enum { FEATURES = 80, LENGTH = 400 };
+    static float samples[LENGTH * SOUND_HOP], values[2][FEATURES * LENGTH];
+    static const int64_t COUNTS[] = { 1, 199, 200, 201, 5000, LENGTH * SOUND_HOP - 150 };
+    struct arena arena;
+    struct fault fault;
+    for (size_t i = 0; i < sizeof COUNTS / sizeof COUNTS[0]; i++) {
+        memset(samples, 0, sizeof samples);
+        for (int64_t j = 0; j < COUNTS[i]; j++)
+            samples[j] = (float)sin((double)j * 0.3);
+        for (int which = 0; which < 2; which++) {
+            arena_init(&arena, SIZE_MAX);
+            assert_true(sound_features(values[which], FEATURES, LENGTH, samples,
+                                       which == 0 ? COUNTS[i] : LENGTH * SOUND_HOP,
+                                       *attn_kernels_available(), &arena, &fault));
+            arena_free(&arena);
+        }
+        assert_memory_equal(values[0], values[1], sizeof values[0]);
+    }
+}
+
 /* Silence is the same number everywhere: log10 of 1e-10 is all that there is. */
 TEST(silence)
 {

@@ -6,6 +6,7 @@
 #include "operations/pass/sound.h"
 
 #include <math.h>
+#include <string.h>
 
 enum {
     BINS = SOUND_WINDOW / 2 + 1,
@@ -126,6 +127,27 @@ static bool make_room(struct spectrogram *of, int64_t feature_count, struct aren
     return true;
 }
 
+static void make_mel(struct spectrogram *of, const float *samples, int64_t count, int64_t length,
+                     int64_t first, int64_t rows)
+{
+    for (int64_t row = 0; row < rows; row++)
+        for (int64_t j = 0; j < SOUND_WINDOW; j++)
+            of->frames[row * SOUND_WINDOW + j] =
+                sample_at(samples, count, length, (first + row) * SOUND_HOP + j - SOUND_WINDOW / 2);
+    multiply(of, &of->transform, of->frames, SOUND_WINDOW, of->spectrum, rows);
+    make_power(of->spectrum, rows);
+    multiply(of, &of->filters, of->spectrum, (int64_t)2 * BINS, of->mel, rows);
+}
+
+/* Whether no frame of a block has a sample: behind the end, and not so near to the last frame that
+ * what is mirrored there is sound. */
+static bool is_silent(int64_t count, int64_t length, int64_t first, int64_t rows)
+{
+    const int64_t begin = first * SOUND_HOP - SOUND_WINDOW / 2;
+    const int64_t end = (first + rows - 1) * SOUND_HOP + SOUND_WINDOW / 2;
+    return begin >= count && (end <= length || 2 * (length - 1) - end >= count);
+}
+
 bool sound_features(float *features, int64_t feature_count, int64_t feature_length,
                     const float *samples, int64_t count, const struct attn_kernels *kernels,
                     struct arena *arena, struct fault *fault)
@@ -137,13 +159,10 @@ bool sound_features(float *features, int64_t feature_count, int64_t feature_leng
         return false;
     for (int64_t first = 0; first < feature_length; first += BLOCK) {
         const int64_t rows = feature_length - first < BLOCK ? feature_length - first : BLOCK;
-        for (int64_t row = 0; row < rows; row++)
-            for (int64_t j = 0; j < SOUND_WINDOW; j++)
-                of.frames[row * SOUND_WINDOW + j] = sample_at(
-                    samples, count, length, (first + row) * SOUND_HOP + j - SOUND_WINDOW / 2);
-        multiply(&of, &of.transform, of.frames, SOUND_WINDOW, of.spectrum, rows);
-        make_power(of.spectrum, rows);
-        multiply(&of, &of.filters, of.spectrum, (int64_t)2 * BINS, of.mel, rows);
+        if (is_silent(count, length, first, rows))
+            memset(of.mel, 0, (size_t)(rows * feature_count) * sizeof *of.mel);
+        else
+            make_mel(&of, samples, count, length, first, rows);
         for (int64_t row = 0; row < rows; row++)
             for (int64_t i = 0; i < feature_count; i++) {
                 const float value = log10f(fmaxf(of.mel[row * feature_count + i], 1e-10f));

@@ -58,7 +58,7 @@ static bool plan_item(struct trace_request *request, int64_t i, const struct inf
     const size_t number_bytes =
         request->number_bytes ? request->number_bytes : INFER_ANSWER_BYTES_PER_NUMBER;
     if (!resolve_model(item, &request->attention.items[i], limits, fault)
-        || !trace_take_sound(item, limits->kernels, request->arena, fault)
+        || !trace_take_sound(request, item, limits->kernels, fault)
         || !trace_plan_inputs(request, item, fault) || !trace_plan_spans(request, item, fault)
         || !trace_plan_edits(request, item, fault)
         || !trace_plan_results(item, request->arena, fault))
@@ -201,6 +201,8 @@ bool trace_plan(struct trace_request *request, struct trace_groups *groups,
     request->attention.item_count = request->item_count;
     for (int64_t i = 0; i < request->item_count; i++) {
         struct trace_item *item = &request->items[i];
+        if (request->stop.is_stopped && request->stop.is_stopped(request->stop.owner))
+            return fault_set(fault, FAULT_LEFT, "the request was over before it was planned");
         if ((item->fault.code == FAULT_NONE
              && plan_item(request, i, limits, &bytes_total, &item->fault))
             || !is_of_all(request, &item->fault))

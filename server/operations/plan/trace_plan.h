@@ -30,9 +30,10 @@ bool trace_plan(struct trace_request *request, struct trace_groups *groups,
  * once. */
 bool trace_plan_inputs(struct trace_request *request, struct trace_item *item, struct fault *fault);
 
-/* Makes the features of sound, where it came, of the stream that takes features (trace_sound.c). */
-bool trace_take_sound(struct trace_item *item, const struct attn_kernels *kernels,
-                      struct arena *arena, struct fault *fault);
+/* Makes the features of sound, where it came, of the stream that takes features (trace_sound.c).
+ * What items have from their batch is made once. */
+bool trace_take_sound(const struct trace_request *request, struct trace_item *item,
+                      const struct attn_kernels *kernels, struct fault *fault);
 
 /* Cuts the item's tokens to its tokens_max (trace_cut.c). */
 bool trace_cut(const struct trace_item *item, struct token_list *list, struct arena *arena,

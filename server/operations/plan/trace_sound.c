@@ -102,10 +102,22 @@ static bool make_features(struct trace_item *item, const struct model_embedding 
                           item->sound.shape[0], kernels, arena, fault);
 }
 
-bool trace_take_sound(struct trace_item *item, const struct attn_kernels *kernels,
-                      struct arena *arena, struct fault *fault)
+/* An earlier item whose sound is the same bytes, because both have it from the batch. */
+static const struct trace_item *find_made(const struct trace_request *request,
+                                          const struct trace_item *item)
+{
+    for (const struct trace_item *earlier = request->items; earlier < item; earlier++)
+        if (earlier->sound_given == item->sound.data && earlier->model == item->model
+            && earlier->sound_is_prepared == item->sound_is_prepared)
+            return earlier;
+    return NULL;
+}
+
+bool trace_take_sound(const struct trace_request *request, struct trace_item *item,
+                      const struct attn_kernels *kernels, struct fault *fault)
 {
     const struct model_embedding *embedding = embedding_of(item);
+    struct arena *arena = request->arena;
     float *samples = NULL;
     if (!item->sound.data)
         return true;
@@ -115,9 +127,19 @@ bool trace_take_sound(struct trace_item *item, const struct attn_kernels *kernel
     if (item->features.data)
         return fault_set_at(fault, "/sound", FAULT_FIELD,
                             "both sound and features came; expected one of them");
+    const struct trace_item *made = find_made(request, item);
+    if (made) {
+        item->sound = made->sound;
+        item->features = made->features;
+        return true;
+    }
+    const void *given = item->sound.data;
     if (!take_samples(&item->sound, &samples, arena, fault))
         return false;
-    if (embedding->input == MODEL_INPUT_SOUND)
-        return prepare_samples(item, samples, fault);
-    return make_features(item, embedding, samples, kernels, arena, fault);
+    if (!(embedding->input == MODEL_INPUT_SOUND
+              ? prepare_samples(item, samples, fault)
+              : make_features(item, embedding, samples, kernels, arena, fault)))
+        return false;
+    item->sound_given = given;
+    return true;
 }

@@ -278,8 +278,10 @@ struct trace_item {
     const struct trace_past *past; /* set before the plan; NULL: none */
 
     /* As planned and computed. */
-    struct fault fault;  /* this item's own; if set, ignore what is below */
-    struct model *model; /* retained */
+    struct fault fault;      /* this item's own; if set, ignore what is below */
+    struct model *model;     /* retained */
+    const void *sound_given; /* the data of sound, of which sound and features are made; NULL: they
+                                are not */
     struct trace_stream streams[MODEL_STREAMS_MAX];
     struct trace_layer *answered; /* [answered_count], in the order of their numbers */
     int64_t answered_count;
