@@ -76,7 +76,7 @@ INLINE vec nibble_value(uvec words, const int bit, vec values)
 #define LAYOUT_Q8_0      (HAS_FUSED ? BYTES_FUSED : BYTES_OF_32)
 #define LAYOUT_Q4_0      NIBBLES_OF_16
 #define LAYOUT_Q4_1      NIBBLES_OF_16
-#define LAYOUT_Q5_0      BYTES_OF_32
+#define LAYOUT_Q5_0      LAYOUT_Q8_0
 #define LAYOUT_Q5_1      BYTES_OF_32
 #define LAYOUT_Q2_K      BYTES_OF_16
 #define LAYOUT_Q3_K      BYTES_OF_16
@@ -115,37 +115,58 @@ static vec values_of(const enum attn_blocks blocks)
 
 /* ----------------------------------------------------------------------------------- words -- */
 
-/* Words c to c + LANES of the integers of a row. Those of Q8_0 are read where they lie. */
-INLINE vec load_words(const bool is_q8_0, const uint8_t *row, int c)
+/* Where the words of a row lie: in runs of bytes, of which one begins step bytes behind another. */
+struct words_runs {
+    int bytes, step;
+};
+
+/* Words c to c + LANES, which are a vector or some runs. */
+INLINE vec load_words(const struct words_runs runs, const uint8_t *row, int c)
 {
+    const uint8_t *from = row + c * 4 / runs.bytes * runs.step + c * 4 % runs.bytes;
     vec words;
 
-    if (!is_q8_0) {
-        memcpy(&words, row + c * 4, sizeof words);
+    if (runs.bytes >= VEC_BYTES) {
+        memcpy(&words, from, sizeof words);
         return words;
     }
 #if VEC_BYTES == 64
+    typedef float quarter __attribute__((vector_size(VEC_BYTES / 4)));
+    typedef float half __attribute__((vector_size(VEC_BYTES / 2)));
+    const int second = runs.bytes == 16 ? runs.step : 16;
+    quarter q[4];
+    half h[2];
+    UNROLL
+    for (int i = 0; i < 2; i++, from += runs.bytes == 16 ? 2 * runs.step : runs.step) {
+        memcpy(&q[2 * i], from, sizeof q[0]);
+        memcpy(&q[2 * i + 1], from + second, sizeof q[0]);
+        h[i] = __builtin_shufflevector(q[2 * i], q[2 * i + 1], 0, 1, 2, 3, 4, 5, 6, 7);
+        if (runs.bytes == 32)
+            memcpy(&h[i], from, sizeof h[0]);
+    }
+    return __builtin_shufflevector(h[0], h[1], 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
+                                   15);
+#elif VEC_BYTES == 32
     typedef float half __attribute__((vector_size(VEC_BYTES / 2)));
     half low, high;
-    memcpy(&low, row + c / 8 * 34 + 2, sizeof low);
-    memcpy(&high, row + c / 8 * 34 + 36, sizeof high);
-    return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    memcpy(&low, from, sizeof low);
+    memcpy(&high, from + runs.step, sizeof high);
+    return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7);
 #else
-    memcpy(&words, row + c / 8 * 34 + 2 + c % 8 * 4, sizeof words);
-    return words;
+    return (vec){ 0 };
 #endif
 }
 
 /* The words of each row become vector v of the panel's. */
-INLINE void turn_words(const bool is_q8_0, struct blocks_panel *panel, int v, const int count,
-                       const uint8_t *const rows[LANES])
+INLINE void turn_words(const struct words_runs runs, struct blocks_panel *panel, int v,
+                       const int count, const uint8_t *const rows[LANES])
 {
     KEEP_ROLLED
     for (int c = 0; c < count; c += (int)LANES) {
         vec square[LANES];
         UNROLL
         for (int j = 0; j < LANES; j++)
-            square[j] = load_words(is_q8_0, rows[j], c);
+            square[j] = load_words(runs, rows[j], c);
         transpose_square(square);
         UNROLL
         for (int j = 0; j < LANES; j++)
@@ -155,17 +176,13 @@ INLINE void turn_words(const bool is_q8_0, struct blocks_panel *panel, int v, co
 
 static void turn_bytes(struct blocks_panel *panel, int v, const uint8_t *const rows[LANES])
 {
-    turn_words(false, panel, v, PANEL_WORDS, rows);
+    turn_words((struct words_runs){ ATTN_PROJECT_PART, 0 }, panel, v, PANEL_WORDS, rows);
 }
 
-static void turn_q8_0(struct blocks_panel *panel, int v, const uint8_t *const rows[LANES])
+/* Are the integers of blocks whole words, so that they are read where they lie: behind all else? */
+INLINE bool has_words(const enum attn_blocks blocks)
 {
-    turn_words(true, panel, v, PANEL_WORDS, rows);
-}
-
-static void turn_nibbles(struct blocks_panel *panel, int v, const uint8_t *const rows[LANES])
-{
-    turn_words(false, panel, v, PANEL_WORDS / 2, rows);
+    return layout_of(blocks) >= NIBBLES_OF_16 || blocks == ATTN_BLOCKS_Q8_0;
 }
 
 /* The bytes of one row of blocks that are transposed. */
@@ -176,8 +193,8 @@ INLINE void row_integers(const enum attn_blocks blocks, uint8_t *to, const uint8
     KEEP_ROLLED
     for (int b = 0; b < ATTN_PROJECT_PART / numbers; b++) {
         const uint8_t *block = row + b * bytes;
-        if (layout_of(blocks) == NIBBLES_OF_16)
-            memcpy(to + b * numbers / 2, block + bytes - numbers / 2, (size_t)numbers / 2);
+        if (has_words(blocks))
+            continue;
 #define X(NAME, name, numbers_, bytes_)                                                            \
     else if (blocks == ATTN_BLOCKS_##NAME) integers_##name((int8_t *)to + b * numbers, block);
         ATTN_BLOCKS_MAP(X)
@@ -188,22 +205,20 @@ INLINE void row_integers(const enum attn_blocks blocks, uint8_t *to, const uint8
 INLINE void turn_integers(const enum attn_blocks blocks, struct blocks_panel *panel, int v,
                           const uint8_t *const rows[LANES])
 {
+    const int halves = layout_of(blocks) >= NIBBLES_OF_16 ? 2 : 1;
+    const int run = (int)block_numbers(blocks) / halves, step = (int)block_bytes(blocks);
     uint8_t integers[LANES][ATTN_PROJECT_PART];
     const uint8_t *from[LANES];
 
-    if (blocks == ATTN_BLOCKS_Q8_0) {
-        turn_q8_0(panel, v, rows);
-        return;
-    }
     KEEP_ROLLED
     for (int j = 0; j < LANES; j++) {
-        from[j] = rows[j] + 16;
-        if (blocks == ATTN_BLOCKS_Q4_K)
-            continue; /* nibbles are read where they lie */
         row_integers(blocks, integers[j], rows[j]);
-        from[j] = integers[j];
+        from[j] = has_words(blocks) ? rows[j] + step - run : integers[j];
     }
-    (layout_of(blocks) < NIBBLES_OF_16 ? turn_bytes : turn_nibbles)(panel, v, from);
+    if (has_words(blocks))
+        turn_words((struct words_runs){ run, step }, panel, v, PANEL_WORDS / halves, from);
+    else
+        turn_bytes(panel, v, from);
 }
 
 /* ---------------------------------------------------------------------------------- scales -- */
@@ -302,44 +317,86 @@ INLINE void turn_scales_q4_k(struct blocks_panel *panel, int v, const uint8_t *c
     }
 }
 
-/* Groups of scales, transposed. */
-static void turn_groups(struct blocks_panel *panel, int v, const struct block_scales scales[LANES])
+/* Small whole numbers as floats. */
+INLINE vec float_of_words(uvec words)
 {
-    KEEP_ROLLED
-    for (int g = 0; g < PANEL_GROUPS; g += (int)LANES) {
-        vec by[LANES], less[LANES];
+    return __builtin_convertvector((ivec)words, vec);
+}
+
+/* scales_q6_k() of all rows at once, and so on below. */
+INLINE void turn_scales_q6_k(struct blocks_panel *panel, int v, const uint8_t *const rows[LANES])
+{
+    const vec scale = low_halves(turn_word(rows, 206) >> 16);
+
+    for (int w = 0; w < 4; w++) {
+        const uvec words = turn_word(rows, 192 + 4 * w);
         UNROLL
-        for (int j = 0; j < LANES; j++) {
-            by[j] = load(scales[j].by + g);
-            less[j] = load(scales[j].less + g);
+        for (int at = 0; at < 4; at++) {
+            const ivec by = (ivec)(words << (24 - 8 * at)) >> 24;
+            panel->by[4 * w + at][v] = scale * float_of_words((uvec)by);
+            panel->less[4 * w + at][v] = (vec){ 0 };
         }
-        transpose_square(by);
-        transpose_square(less);
+    }
+}
+
+INLINE void turn_scales_q3_k(struct blocks_panel *panel, int v, const uint8_t *const rows[LANES])
+{
+    const vec scale = low_halves(turn_word(rows, 106) >> 16);
+    const uvec low[2] = { turn_word(rows, 96), turn_word(rows, 100) }, high = turn_word(rows, 104);
+
+    UNROLL
+    for (int group = 0; group < 16; group++) {
+        const int at = group % 4 * 8;
+        const uvec by = (low[group % 8 / 4] >> (at + group / 8 * 4) & 15u)
+                        | (high >> (at + group / 4 * 2) & 3u) << 4;
+        panel->by[group][v] = scale * float_of_words(by - 32u);
+        panel->less[group][v] = (vec){ 0 };
+    }
+}
+
+INLINE void turn_scales_q2_k(struct blocks_panel *panel, int v, const uint8_t *const rows[LANES])
+{
+    const uvec both = turn_word(rows, 80);
+    const vec scale = low_halves(both), least = low_halves(both >> 16);
+
+    for (int w = 0; w < 4; w++) {
+        const uvec words = turn_word(rows, 4 * w);
         UNROLL
-        for (int j = 0; j < LANES; j++) {
-            panel->by[g + j][v] = by[j];
-            panel->less[g + j][v] = less[j];
+        for (int at = 0; at < 4; at++) {
+            panel->by[4 * w + at][v] = scale * float_of_words(words >> 8 * at & 15u);
+            panel->less[4 * w + at][v] = least * float_of_words(words >> (8 * at + 4) & 15u);
         }
+    }
+}
+
+INLINE void turn_scales_iq4_xs(struct blocks_panel *panel, int v, const uint8_t *const rows[LANES])
+{
+    const uvec both = turn_word(rows, 0), low = turn_word(rows, 4);
+    const vec scale = low_halves(both);
+
+    UNROLL
+    for (int group = 0; group < 8; group++) {
+        const uvec by = (low >> 4 * group & 15u) | (both >> (16 + 2 * group) & 3u) << 4;
+        panel->by[group][v] = scale * float_of_words(by - 32u);
+        panel->less[group][v] = (vec){ 0 };
     }
 }
 
 INLINE void turn_scales(const enum attn_blocks blocks, struct blocks_panel *panel, int v,
                         const uint8_t *const rows[LANES])
 {
-    struct block_scales scales[LANES] = { 0 };
-
-    KEEP_ROLLED
-    for (int j = 0; j < LANES; j++) {
-        if (blocks == ATTN_BLOCKS_Q2_K)
-            scales_q2_k(&scales[j], rows[j]);
-        else if (blocks == ATTN_BLOCKS_Q3_K)
-            scales_q3_k(&scales[j], rows[j]);
-        else if (blocks == ATTN_BLOCKS_Q6_K)
-            scales_q6_k(&scales[j], rows[j]);
-        else
-            scales_iq4_xs(&scales[j], rows[j]);
-    }
-    turn_groups(panel, v, scales);
+    if (block_numbers(blocks) == 32)
+        turn_scales_of_32(blocks, panel, v, rows);
+    else if (blocks == ATTN_BLOCKS_Q2_K)
+        turn_scales_q2_k(panel, v, rows);
+    else if (blocks == ATTN_BLOCKS_Q3_K)
+        turn_scales_q3_k(panel, v, rows);
+    else if (blocks == ATTN_BLOCKS_Q6_K)
+        turn_scales_q6_k(panel, v, rows);
+    else if (blocks == ATTN_BLOCKS_IQ4_XS)
+        turn_scales_iq4_xs(panel, v, rows);
+    else
+        turn_scales_q4_k(panel, v, rows);
 }
 
 /* The part of a vector of outputs becomes vector v of the panel. */
@@ -351,12 +408,7 @@ INLINE void turn_blocks(const enum attn_blocks blocks, struct blocks_panel *pane
     for (int j = 0; j < LANES; j++)
         from[j] = rows->first + (j < rows->count ? j : rows->count - 1) * rows->stride_bytes;
     turn_integers(blocks, panel, v, from);
-    if (block_numbers(blocks) == 32)
-        turn_scales_of_32(blocks, panel, v, from);
-    else if (blocks == ATTN_BLOCKS_Q4_K || blocks == ATTN_BLOCKS_Q5_K)
-        turn_scales_q4_k(panel, v, from);
-    else
-        turn_scales(blocks, panel, v, from);
+    turn_scales(blocks, panel, v, from);
 }
 
 #define X(NAME, name, numbers, bytes)                                                              \

@@ -86,12 +86,6 @@ INLINE void integers_of_nibbles(int8_t *to, const uint8_t *bytes, const int half
     }
 }
 
-INLINE void subtract(int8_t *integers, const int count, const int zero)
-{
-    for (int i = 0; i < count; i++)
-        integers[i] = (int8_t)(integers[i] - zero);
-}
-
 INLINE void integers_q8_0(int8_t *to, const uint8_t *block)
 {
     memcpy(to, block + 2, 32);
@@ -107,32 +101,36 @@ INLINE void integers_q4_1(int8_t *to, const uint8_t *block)
     integers_of_nibbles(to, block + 4, 16, 0);
 }
 
-/* Bit i of the four bytes is the fifth bit of integer i. Eight bits become eight bytes by a
- * product: bit k of the byte is alone in byte k of it, and adding 127 there sets the byte's highest
- * bit. */
-INLINE void add_fifth_bits(int8_t *integers, const uint8_t *bytes)
+/* Eight places of one byte, and eight of the next one. */
+#define EIGHT_OF(i)      i, i, i, i, i, i, i, i
+#define EIGHTS(bytes, i) __builtin_shufflevector(bytes, bytes, EIGHT_OF(i), EIGHT_OF((i) + 1))
+
+/* 32 integers of 5 bits less zero: nibbles of 16 bytes, first all low ones, and the bits of four
+ * bytes before them in the same order. */
+INLINE void integers_of_fifths(int8_t *to, const uint8_t *bits, const uint8_t zero)
 {
-    for (int b = 0; b < 4; b++) {
-        uint64_t eight, spread = bytes[b] * UINT64_C(0x0101010101010101);
-        spread &= UINT64_C(0x8040201008040201);
-        spread = (spread + UINT64_C(0x007f7f7f7f7f7f7f)) | (spread & UINT64_C(0x8000000000000000));
-        memcpy(&eight, integers + 8 * b, sizeof eight);
-        eight |= spread >> 3 & UINT64_C(0x1010101010101010);
-        memcpy(integers + 8 * b, &eight, sizeof eight);
-    }
+    static const sixteen_bytes PLACES = {
+        1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128
+    };
+    sixteen_bytes both, all;
+
+    memcpy(&all, bits, sizeof all);
+    memcpy(&both, bits + 4, sizeof both);
+    const sixteen_bytes low = (sixteen_bytes)((EIGHTS(all, 0) & PLACES) != 0) & 16;
+    const sixteen_bytes high = (sixteen_bytes)((EIGHTS(all, 2) & PLACES) != 0) & 16;
+    const sixteen_bytes first = ((both & 15) | low) - zero, second = (both >> 4 | high) - zero;
+    memcpy(to, &first, sizeof first);
+    memcpy(to + 16, &second, sizeof second);
 }
 
 INLINE void integers_q5_0(int8_t *to, const uint8_t *block)
 {
-    integers_of_nibbles(to, block + 6, 16, 0);
-    add_fifth_bits(to, block + 2);
-    subtract(to, 32, 16);
+    integers_of_fifths(to, block + 2, 16);
 }
 
 INLINE void integers_q5_1(int8_t *to, const uint8_t *block)
 {
-    integers_of_nibbles(to, block + 8, 16, 0);
-    add_fifth_bits(to, block + 4);
+    integers_of_fifths(to, block + 4, 0);
 }
 
 /* A byte has two bits of numbers i, i + 32, i + 64 and i + 96 of half a block. */
@@ -149,21 +147,16 @@ INLINE void integers_q2_k(int8_t *to, const uint8_t *block)
     integers_of_pairs(to, block + 16);
 }
 
-/* Bit run of byte i is a further bit of number i of that run of 32. */
-INLINE void add_bits(int8_t *integers, const uint8_t *bytes, const int place)
-{
-    UNROLL
-    for (int run = 0; run < 8; run++)
-        for (int i = 0; i < 32; i++)
-            integers[run * 32 + i] =
-                (int8_t)(integers[run * 32 + i] | (bytes[i] >> run & 1) << place);
-}
-
+/* Bit run of byte i is the third bit of number i of that run of 32. */
 INLINE void integers_q3_k(int8_t *to, const uint8_t *block)
 {
-    integers_of_pairs(to, block + 32);
-    add_bits(to, block, 2);
-    subtract(to, 256, 4);
+    UNROLL
+    for (int run = 0; run < 8; run++) {
+        const uint8_t *low = block + 32 + run / 4 * 32;
+        for (int i = 0; i < 32; i++)
+            to[run * 32 + i] =
+                (int8_t)(((low[i] >> run % 4 * 2 & 3) | (block[i] >> run & 1) << 2) - 4);
+    }
 }
 
 INLINE void integers_q4_k(int8_t *to, const uint8_t *block)
@@ -172,11 +165,15 @@ INLINE void integers_q4_k(int8_t *to, const uint8_t *block)
         integers_of_nibbles(to + run * 64, block + 16 + run * 32, 32, 0);
 }
 
+/* The fifth bit, in the same way. */
 INLINE void integers_q5_k(int8_t *to, const uint8_t *block)
 {
-    for (int run = 0; run < 4; run++)
-        integers_of_nibbles(to + run * 64, block + 48 + run * 32, 32, 0);
-    add_bits(to, block + 16, 4);
+    UNROLL
+    for (int run = 0; run < 8; run++) {
+        const uint8_t *low = block + 48 + run / 2 * 32, *high = block + 16;
+        for (int i = 0; i < 32; i++)
+            to[run * 32 + i] = (int8_t)((low[i] >> run % 2 * 4 & 15) | (high[i] >> run & 1) << 4);
+    }
 }
 
 /* The low four bits of half a block lie in 64 bytes, the high two in 32. */
