@@ -8,9 +8,11 @@
  * build/gguf/. "prefill" is a trace of so many tokens that answers the prediction of the last;
  * "decode" the mean of some single tokens behind so many, over a session with keys and values in
  * F16. Both take turns, and the ratio of a round is llama.cpp's time by ours: above 1 we are
- * faster. The daemon's time includes HTTP and JSON. llama.cpp quantises activations to 8 bits
- * beside quantised weights; the daemon computes with floats. Words pick the rows whose names have
- * all of them, such as "Q8_0" and "decode". */
+ * faster. The daemon's time includes HTTP and JSON. "maps" is the daemon alone: a trace that
+ * answers the weights of all heads and layers as safetensors beside one that answers a prediction,
+ * and the ratio is the first's time by the second's. llama.cpp quantises activations to 8 bits
+ * beside quantised weights; the daemon keeps 24. Words pick the rows whose names have all of them,
+ * such as "Q8_0" and "decode". */
 #include "fill.h"
 #include "gguf_quantize.h"
 #include "gguf_write.h"
@@ -41,12 +43,15 @@ static const char *const TYPES[] = { "F16", "Q8_0", "Q4_K" };
 static const struct task {
     const char *name;
     int length;
-    bool is_decode;
+    enum { PREFILL, DECODE, MAPS } kind;
 } TASKS[] = {
-    { "prefill of 512", 512, false },   { "prefill of 2048", 2048, false },
-    { "decode at 128", 128, true },     { "decode at 4096", 4096, true },
-    { "prefill of 8192", 8192, false },
+    { "prefill of 512", 512, PREFILL },   { "prefill of 2048", 2048, PREFILL },
+    { "decode at 128", 128, DECODE },     { "decode at 4096", 4096, DECODE },
+    { "prefill of 8192", 8192, PREFILL }, { "maps of 512", 512, MAPS },
 };
+
+static const char PREDICTION[] = "\"layers\":[],\"outputs\":[\"predictions\"],\"top_k_tokens\":1,";
+static const char ALL_MAPS[] = "\"outputs\":[\"weights\"],";
 
 /* ----------------------------------------------------------------------------- files -- */
 
@@ -175,23 +180,21 @@ static void make_file(const char *path, const struct shape *shape, const char *t
 /* ------------------------------------------------------------------------ contenders -- */
 
 struct contest {
-    struct traffic_connection connection;
+    int port;
     struct llama_cpp_run *peer;
     const struct shape *shape;
     int32_t tokens[LENGTH_MAX + STEPS + 1];
 };
 
-static char *tokens_body(const struct contest *contest, int first, int count, const char *fields)
+static char *tokens_body(const struct contest *contest, int first, int count, const char *model,
+                         const char *fields)
 {
     char *body;
     size_t size;
     FILE *stream = open_memstream(&body, &size);
     if (!stream)
         abort();
-    fprintf(stream,
-            "{%s\"layers\":[],\"outputs\":[\"predictions\"],\"top_k_tokens\":1,"
-            "\"tokens\":",
-            fields);
+    fprintf(stream, "{%s%s\"tokens\":", model, fields);
     for (int i = 0; i < count; i++)
         fprintf(stream, "%c%" PRId32, i > 0 ? ',' : '[', contest->tokens[first + i]);
     fputs("]}", stream);
@@ -200,34 +203,47 @@ static char *tokens_body(const struct contest *contest, int first, int count, co
     return body;
 }
 
-static double call(struct contest *contest, const char *path, const char *body)
+/* On a connection of its own: the daemon closes those that are idle while llama.cpp computes. */
+static double call(const struct contest *contest, const char *path, const char *body,
+                   const char *header)
 {
+    struct traffic_connection connection;
     struct traffic_request request = traffic_json(path, body, 0);
-    const double seconds = traffic_call(&contest->connection, &request);
+    if (header[0])
+        traffic_add_header(&request, header);
+    traffic_call_open(&connection, contest->port);
+    const double seconds = traffic_call(&connection, &request);
+    traffic_connection_close(&connection);
     traffic_requests_free(&request, 1);
     return seconds;
 }
 
-static double own_seconds(struct contest *contest, const struct task *task, const char *model)
+static double trace_seconds(const struct contest *contest, int length, const char *model,
+                            const char *fields, const char *header)
 {
-    char fields[100], session[200], path[60];
+    char name[100];
+    snprintf(name, sizeof name, "\"model\":\"%s\",", model);
+    char *body = tokens_body(contest, 0, length, name, fields);
+    const double seconds = call(contest, "/v1/trace", body, header);
+    free(body);
+    return seconds;
+}
+
+static double own_seconds(const struct contest *contest, const struct task *task, const char *model)
+{
+    char session[200], path[60];
     double seconds = 0;
-    snprintf(fields, sizeof fields, "\"model\":\"%s\",", model);
-    if (!task->is_decode) {
-        char *body = tokens_body(contest, 0, task->length, fields);
-        seconds = call(contest, "/v1/trace", body);
-        free(body);
-        return seconds;
-    }
+    if (task->kind == PREFILL)
+        return trace_seconds(contest, task->length, model, PREDICTION, "");
     static int number;
     snprintf(session, sizeof session, "{\"model\":\"%s\",\"id\":\"s%d\",\"dtype\":\"f16\"}", model,
              ++number);
     snprintf(path, sizeof path, "/v1/sessions/s%d/trace", number);
-    call(contest, "/v1/sessions", session);
+    call(contest, "/v1/sessions", session, "");
     for (int i = 0; i <= STEPS; i++) {
-        char *body =
-            tokens_body(contest, i == 0 ? 0 : task->length + i, i == 0 ? task->length : 1, "");
-        const double step = call(contest, path, body);
+        char *body = tokens_body(contest, i == 0 ? 0 : task->length + i, i == 0 ? task->length : 1,
+                                 "", PREDICTION);
+        const double step = call(contest, path, body, "");
         seconds += i > 0 ? step / STEPS : 0;
         free(body);
     }
@@ -238,7 +254,7 @@ static double peer_seconds(const struct contest *contest, const struct task *tas
 {
     double begin = now_s(THREADS);
     llama_cpp_prefill(contest->peer, contest->tokens, task->length);
-    if (!task->is_decode)
+    if (task->kind == PREFILL)
         return now_s(THREADS) - begin;
     begin = now_s(THREADS);
     for (int i = 1; i <= STEPS; i++)
@@ -246,7 +262,7 @@ static double peer_seconds(const struct contest *contest, const struct task *tas
     return (now_s(THREADS) - begin) / STEPS;
 }
 
-static void run_task(struct contest *contest, const struct task *task, const char *model,
+static void run_task(const struct contest *contest, const struct task *task, const char *model,
                      int rounds)
 {
     double own[ROUNDS_MAX], peer[ROUNDS_MAX], ratios[ROUNDS_MAX];
@@ -265,6 +281,26 @@ static void run_task(struct contest *contest, const struct task *task, const cha
            ratios[rounds - 1]);
     fflush(stdout);
     snprintf(figure, sizeof figure, "%s, %s, llama.cpp by ours", model, task->name);
+    traffic_report_figure(figure, ratio, "ratio");
+}
+
+static void run_maps(const struct contest *contest, const struct task *task, const char *model,
+                     int rounds)
+{
+    double with[ROUNDS_MAX], without[ROUNDS_MAX], ratios[ROUNDS_MAX];
+    char figure[160];
+    for (int i = 0; i < rounds; i++) {
+        without[i] = trace_seconds(contest, task->length, model, PREDICTION, "");
+        with[i] = trace_seconds(contest, task->length, model, ALL_MAPS,
+                                "Accept: application/x-safetensors");
+        ratios[i] = with[i] / without[i];
+    }
+    const double ratio = median(ratios, rounds);
+    printf("%-20s %-16s %10.1f ms, without   %10.1f ms: %.2f (%.2f to %.2f)\n", model, task->name,
+           median(with, rounds) * 1e3, median(without, rounds) * 1e3, ratio, ratios[0],
+           ratios[rounds - 1]);
+    fflush(stdout);
+    snprintf(figure, sizeof figure, "%s, %s, with maps by without", model, task->name);
     traffic_report_figure(figure, ratio, "ratio");
 }
 
@@ -297,14 +333,14 @@ static void run_file(const struct shape *shape, const char *type, int rounds, ch
     for (size_t i = 0; i < sizeof contest.tokens / sizeof *contest.tokens; i++)
         contest.tokens[i] = (int32_t)fill_below(&fill, shape->vocabulary);
     traffic_server_start(&server, (const char *const[]){ "--models", "build/gguf", "--workers", "2",
-                                                         "--timeout", "600s", NULL });
-    traffic_call_open(&contest.connection, server.port);
+                                                         "--timeout", "600s", "--answer-max",
+                                                         "1GiB", NULL });
+    contest.port = server.port;
     contest.peer = llama_cpp_run_open(path, THREADS, LENGTH_MAX + STEPS + 1);
     for (size_t i = 0; i < sizeof TASKS / sizeof *TASKS; i++)
         if (is_wanted(words, model, TASKS[i].name))
-            run_task(&contest, &TASKS[i], model, rounds);
+            (TASKS[i].kind == MAPS ? run_maps : run_task)(&contest, &TASKS[i], model, rounds);
     llama_cpp_run_close(contest.peer);
-    traffic_connection_close(&contest.connection);
     traffic_server_stop(&server);
     unlink(path);
 }
