@@ -308,10 +308,21 @@ enum { MATRIX_ROWS_FEW = 16, MATRIX_TASK = ATTN_LINEAR_OUTPUTS_MAX / ATTN_PROJEC
 
 /* --------------------------------------------------------------------- one matrix -- */
 
+/* Products of vectors take some outputs at a time, four to twelve by the table of kernels: a number
+ * of outputs that all of these divide leaves none over, which would take twice as long each. */
+enum { VECTOR_OUTPUTS = 48 };
+
 /* The first output of every block is aligned like the first output of all. */
 static int64_t outputs_of(const struct attn_kernels *kernels, const struct attn_linear *linear,
                           int64_t row_count)
 {
+    const bool is_vectors = !attn_linear_is_matrix(kernels, linear)
+                            && attn_blocks_of(linear->dtype) == ATTN_BLOCKS_COUNT;
+    if (is_vectors && linear->out > ATTN_PROJECT_OUTPUTS_MAX)
+        return attn_max(attn_min(TASK_PARAMETERS / linear->in, ATTN_PROJECT_OUTPUTS_MAX)
+                            / VECTOR_OUTPUTS * VECTOR_OUTPUTS,
+                        VECTOR_OUTPUTS);
+
     const bool is_large = row_count > MATRIX_ROWS_FEW && attn_linear_is_matrix(kernels, linear);
     const int64_t scale = is_large ? MATRIX_TASK : 1;
     const int64_t most = scale * TASK_PARAMETERS / linear->in / TASK_OUTPUTS_MIN * TASK_OUTPUTS_MIN;

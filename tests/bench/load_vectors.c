@@ -29,7 +29,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { ROUNDS_MAX = 31, TOKENS_BELOW = 1000, COLUMNS = 8 };
+enum { ROUNDS_MAX = 31, CALLS_MAX = 64, TOKENS_BELOW = 1000, COLUMNS = 8 };
 
 static const struct model {
     const char *name;
@@ -39,7 +39,7 @@ static const struct model {
     { "bert", { 12, 768, 3072, 12, 30522, 512, false } },
 };
 static const int LENGTHS[] = { 128, 512 }, BATCHES[] = { 1, 32 };
-static const double GOAL = 1.2;
+static const double GOAL = 1.2, ROUND_S = 0.5; /* of calls in a row */
 
 /* ------------------------------------------------------------------------------ files -- */
 
@@ -130,17 +130,43 @@ struct times {
     double ratios[ROUNDS_MAX], compute_ratios[ROUNDS_MAX];
 };
 
-static void report(const char *name, int batch, struct times *times, int rounds)
+static void report(const char *name, int batch, int threads, struct times *times, int rounds)
 {
     const double ratio = median(times->ratios, rounds);
     const double compute_ratio = median(times->compute_ratios, rounds);
-    printf("%-40s %8.1f /s, compute %8.1f /s, onnxruntime %8.1f /s: %.2f (%.2f to %.2f), compute "
-           "%.2f%s\n",
-           name, batch / median(times->own, rounds), batch / median(times->compute, rounds),
-           batch / median(times->peer, rounds), ratio, times->ratios[0], times->ratios[rounds - 1],
-           compute_ratio, ratio < GOAL ? "  below the goal" : "");
+    printf("%-36s %8.1f /s, onnxruntime %8.1f /s: %.2f (%.2f to %.2f)", name,
+           batch / median(times->own, rounds), batch / median(times->peer, rounds), ratio,
+           times->ratios[0], times->ratios[rounds - 1]);
+    if (threads > 1)
+        printf("; compute %8.1f /s: %.2f", batch / median(times->compute, rounds), compute_ratio);
+    printf("%s\n", ratio < GOAL ? "  below the goal" : "");
     traffic_report_figure(name, ratio, "ratio");
     fflush(stdout);
+}
+
+/* So many calls, one after the other: the seconds of one. */
+static double call_some(struct traffic_server *server, struct traffic_connection *connection,
+                        const struct traffic_request *request, int calls, int threads,
+                        double *compute_s)
+{
+    double clock_s = 0;
+    *compute_s = 0;
+    traffic_call(connection, request); /* as a peer is: the caches are its own */
+    traffic_server_cpu_s(server);
+    for (int i = 0; i < calls; i++) {
+        clock_s += traffic_call(connection, request);
+        *compute_s += traffic_connection_timing(connection, "compute") * 1e-3 / calls;
+    }
+    return (threads == 1 ? traffic_server_cpu_s(server) : clock_s) / calls;
+}
+
+static double run_some(struct peer *peer, int calls)
+{
+    double seconds[CALLS_MAX], sum = 0;
+    peer_time(peer, calls, seconds);
+    for (int i = 0; i < calls; i++)
+        sum += seconds[i];
+    return sum / calls;
 }
 
 static void bench_row(struct traffic_server *server, struct peer *peer, const struct model *model,
@@ -163,20 +189,18 @@ static void bench_row(struct traffic_server *server, struct peer *peer, const st
                 own_sums[1], peer_sums[0], peer_sums[1], peer->name);
         exit(1);
     }
+    const double first_s = traffic_call(&connection, &request);
+    const int calls = (int)fmax(1, fmin(CALLS_MAX, ROUND_S / first_s));
     for (int r = 0; r < rounds; r++) {
         if (r % 2 == 1)
-            peer_time(peer, 1, &times.peer[r]);
-        traffic_server_cpu_s(server);
-        const double clock_s = traffic_call(&connection, &request);
-        const double cpu_s = traffic_server_cpu_s(server);
-        times.own[r] = threads == 1 ? cpu_s : clock_s;
-        times.compute[r] = traffic_connection_timing(&connection, "compute") * 1e-3;
+            times.peer[r] = run_some(peer, calls);
+        times.own[r] = call_some(server, &connection, &request, calls, threads, &times.compute[r]);
         if (r % 2 == 0)
-            peer_time(peer, 1, &times.peer[r]);
+            times.peer[r] = run_some(peer, calls);
         times.ratios[r] = times.peer[r] / times.own[r];
         times.compute_ratios[r] = times.peer[r] / times.compute[r];
     }
-    report(name, batch, &times, rounds);
+    report(name, batch, threads, &times, rounds);
     traffic_connection_close(&connection);
     traffic_requests_free(&plain, 1);
     traffic_requests_free(&request, 1);
