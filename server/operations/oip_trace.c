@@ -266,8 +266,9 @@ static bool check_inputs(struct oip_call *oip, struct fault *fault)
     const struct model_forward *forward = oip->model->forward;
     const bool has_tokens =
         slot_of(oip, OIP_INPUT_IDS) >= 0 || slot_of(oip, OIP_INPUTS_EMBEDS) >= 0;
-    const bool has_others =
-        slot_of(oip, OIP_PIXEL_VALUES) >= 0 || slot_of(oip, OIP_INPUT_FEATURES) >= 0;
+    const bool has_others = slot_of(oip, OIP_PIXEL_VALUES) >= 0
+                            || slot_of(oip, OIP_INPUT_FEATURES) >= 0
+                            || slot_of(oip, OIP_INPUT_VALUES) >= 0;
     const bool stand_apart = forward->stream_count > 1 && !forward->is_encoder_decoder;
     if (!has_tokens && !has_others)
         return fault_set_at(fault, "/inputs", FAULT_FIELD,

@@ -375,6 +375,37 @@ TEST(wavlm_stable)
            NULL, &of);
 }
 
+/* By the Open Inference Protocol samples come as the preprocessor left them. */
+TEST(input_values)
+{
+    struct request_text body = { .data = NULL };
+    published_open(CONFIG("hubert", STABLE ",\"num_conv_pos_embeddings\":5"), HUBERT_TENSORS,
+                   LAYERS, "F32");
+    const struct rows samples = read_samples(true), want = run(&HUBERT, NULL).final_hidden_states;
+    save("hubert", CONFIG("hubert", STABLE ",\"num_conv_pos_embeddings\":5"), NULL);
+    fixture_serve("--models", directory);
+    request_text_add(&body,
+                     "{\"inputs\":[{\"name\":\"input_values\",\"shape\":[1,%d],"
+                     "\"datatype\":\"FP32\",\"data\":[",
+                     SAMPLES);
+    for (int i = 0; i < SAMPLES; i++)
+        request_text_add(&body, "%s%.9g", i > 0 ? "," : "", samples.data[i]);
+    request_text_add(&body, "]}],\"outputs\":[{\"name\":\"last_hidden_state\"}]}");
+    cJSON *answer = answer_post(&client, "/v2/models/hubert/infer", body.data);
+    const cJSON *output =
+        cJSON_GetArrayItem(cJSON_GetObjectItemCaseSensitive(answer, "outputs"), 0);
+    const cJSON *number = cJSON_GetObjectItemCaseSensitive(output, "data");
+    assert_int_equal(cJSON_GetArraySize(number), ROWS * WIDTH);
+    number = number->child;
+    for (int i = 0; i < ROWS * WIDTH; i++, number = number->next)
+        if (!(fabs(number->valuedouble - want.data[i]) <= 2e-5 * (1 + fabs(want.data[i]))))
+            fail_msg("number %d is %.9g, not %.9g", i, number->valuedouble, want.data[i]);
+    cJSON_Delete(answer);
+    free(body.data);
+    fixture_stop(NULL);
+    published_close();
+}
+
 /* An edit changes what follows it, as in the source. */
 static void pass_wavlm(struct forward *forward)
 {
