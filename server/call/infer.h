@@ -134,7 +134,9 @@ struct infer_limits {
     int worker_count;       /* tasks of a request that run at once; more workers may come later */
     size_t workspace_bytes; /* of a worker */
     size_t answer_bytes_max;
-    size_t scratch_bytes_max; /* of one request */
+    size_t scratch_bytes_max;     /* of one request */
+    bool (*is_over)(void *owner); /* whether nobody wants the answer any more; NULL: not known */
+    void *owner;
 };
 
 /* Resolves models, checks every shape and option, plans, and allocates results and scratch in the

@@ -72,11 +72,19 @@ static void price(struct infer_job *job)
     cost_guess_learn(call->guess_key, infer_cost_ns(&call->cost));
 }
 
+static bool is_over(void *call)
+{
+    return call_is_stopped(call);
+}
+
 static bool plan(struct call *call, struct fault *fault)
 {
     struct infer_job *job = infer_of(call);
     struct infer_request *request = &job->request;
-    if (!infer_plan(request, &call->limits, fault)) {
+    struct infer_limits limits = call->limits;
+    limits.is_over = is_over;
+    limits.owner = call;
+    if (!infer_plan(request, &limits, fault)) {
         if (call->operation->explain)
             call->operation->explain(call, fault);
         return false;

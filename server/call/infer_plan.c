@@ -424,6 +424,8 @@ bool infer_plan(struct infer_request *request, const struct infer_limits *limits
     size_t bytes_total = 0;
     for (int64_t i = 0; i < request->item_count; i++) {
         struct infer_item *item = &request->items[i];
+        if (limits->is_over && limits->is_over(limits->owner))
+            return fault_set(fault, FAULT_LEFT, "the request was over before it was planned");
         if (item->fault.code == FAULT_NONE
             && plan_item(request, item, limits, &bytes_total, &item->fault))
             continue;

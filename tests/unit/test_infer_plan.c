@@ -1,5 +1,5 @@
-/* test_infer_masking.c - the tasks that fill a relative position bias: together, in any order, they
- * write each number of it once, whatever the shape. */
+/* test_infer_plan.c - the tasks that fill a relative position bias: together, in any order, they
+ * write each number of it once, whatever the shape. And a plan that nobody wants any more. */
 #include "call/infer_masking.h"
 #include "models/model/model.h"
 #include "test.h"
@@ -55,4 +55,24 @@ TEST(tasks_are_short)
     assert_true(infer_bias_tasks(&item) >= HEADS * 4096 / 8);
     item.bias_sum = NULL;
     assert_int_equal(infer_bias_tasks(&item), 0);
+}
+
+static bool is_over(void *count)
+{
+    return ++*(int *)count == 3;
+}
+
+/* It ends between two items: a batch may take long to be planned. */
+TEST(over_before_it_is_planned)
+{
+    int asked = 0;
+    struct infer_item items[8] = { { .q_len = 0 } };
+    struct infer_request request = { .items = items, .item_count = 8, .batch = true };
+    const struct infer_limits limits = { .is_over = is_over, .owner = &asked };
+    struct fault fault = { .code = FAULT_NONE };
+    for (int i = 0; i < 8; i++)
+        items[i].fault.code = FAULT_SHAPE;
+    assert_false(infer_plan(&request, &limits, &fault));
+    assert_int_equal(fault.code, FAULT_LEFT);
+    assert_int_equal(asked, 3);
 }
