@@ -1,6 +1,7 @@
 /* vector_call.c - see vector_call.h. */
 #include "operations/vector_call.h"
 
+#include "base/names.h"
 #include "call/model_access.h"
 #include "models/model/model_forward.h"
 #include "models/tokenizer/tokenizer.h"
@@ -57,11 +58,12 @@ bool vector_has_rank(const struct model *model)
     return vector_has_classes(model) && model->forward->classes.count == 1;
 }
 
-/* The models that fit: the first one's name, and how many. */
+/* The models that fit: the first one's name, how many, and a list of them. */
 struct fitting {
     vector_fits *fits;
     char name[MODEL_NAME_MAX + 1];
     int count;
+    struct name_list list;
 };
 
 static void count_fitting(void *context, const struct model_listing *listing)
@@ -71,6 +73,7 @@ static void count_fitting(void *context, const struct model_listing *listing)
         return;
     if (fitting->count++ == 0)
         snprintf(fitting->name, sizeof fitting->name, "%s", listing->name);
+    name_list_add(&fitting->list, listing->name);
 }
 
 bool vector_call_find_model(const struct call *call, const struct vector_asked *asked,
@@ -78,12 +81,17 @@ bool vector_call_find_model(const struct call *call, const struct vector_asked *
 {
     struct model_store *store = call->service->store;
     const struct model_view view = model_access_view(call->limits.key);
-    struct fitting fitting = { .fits = fits };
+    char names[320] = "";
+    struct fitting fitting = { .fits = fits, .list = name_list_in(names, sizeof names) };
     const char *name = asked->model_name;
     if (!name) {
         model_store_each(store, &view, count_fitting, &fitting);
+        name_list_end(&fitting.list);
         name = fitting.count == 1 ? fitting.name : NULL;
     }
+    if (fitting.count > 1)
+        return fault_set_at(fault, "/model", FAULT_FIELD,
+                            "model is missing; this can be asked of %s", names);
     if (model_access_resolve(store, call->limits.key, name, "", model, fault))
         return true;
     if (!fault->pointer[0])
