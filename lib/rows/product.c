@@ -316,9 +316,8 @@ enum { VECTOR_OUTPUTS = 48 };
 static int64_t outputs_of(const struct attn_kernels *kernels, const struct attn_linear *linear,
                           int64_t row_count)
 {
-    const bool is_vectors = !attn_linear_is_matrix(kernels, linear)
-                            && attn_blocks_of(linear->dtype) == ATTN_BLOCKS_COUNT;
-    if (is_vectors && linear->out > ATTN_PROJECT_OUTPUTS_MAX)
+    if (linear->out > ATTN_PROJECT_OUTPUTS_MAX && attn_blocks_of(linear->dtype) == ATTN_BLOCKS_COUNT
+        && !attn_linear_is_matrix(kernels, linear))
         return attn_max(attn_min(TASK_PARAMETERS / linear->in, ATTN_PROJECT_OUTPUTS_MAX)
                             / VECTOR_OUTPUTS * VECTOR_OUTPUTS,
                         VECTOR_OUTPUTS);
