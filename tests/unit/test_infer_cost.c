@@ -67,6 +67,7 @@ TEST(distances_are_priced)
     item->model = &model;
     item->layer = request.layer;
     item->q_len = item->kv_len_max = ROWS;
+    item->plan.problem.kernels = attn_kernels_available()[0];
     item->bias = item->bias_sum = item->projected = numbers;
     memset(&request.cost, 0, sizeof request.cost);
     infer_cost_plan(&request.cost, &request.request, CODING_IDENTITY);
