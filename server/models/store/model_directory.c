@@ -183,7 +183,7 @@ static const char *deeper_problem(struct arena *arena, const char *folder, bool 
  * file of another form or a folder with a model that it has. */
 static const char *folder_problem(struct arena *arena, const char *folder, bool *failed)
 {
-    char found[NAME_MAX + 1] = "", own[NAME_MAX + 1] = "";
+    char found[NAME_MAX + 1] = "", own[NAME_MAX + 1] = "", projector[NAME_MAX + 1] = "";
     DIR *stream = model_paths_open_folder(folder, failed);
     const struct dirent *entry;
     while (stream && (entry = readdir(stream))) {
@@ -193,6 +193,8 @@ static const char *folder_problem(struct arena *arena, const char *folder, bool 
             continue;
         if (strcmp(ending ? ending : "", FILE_ENDING) == 0 && (!own[0] || strcmp(name, own) < 0))
             snprintf(own, sizeof own, "%s", name);
+        if (fnmatch("mmproj*.gguf", name, 0) == 0)
+            snprintf(projector, sizeof projector, "%s", name);
         if (foreign_form_of_name(name) && (!found[0] || foreign_form_is_better(name, found)))
             snprintf(found, sizeof found, "%s", name);
     }
@@ -202,6 +204,11 @@ static const char *folder_problem(struct arena *arena, const char *folder, bool 
         return name_problem(arena, own, failed);
     if (found[0])
         return foreign_problem(arena, NO_FILE "; its ", found, failed);
+    if (projector[0])
+        return write_problem(arena, failed,
+                             "the directory holds '%.80s', a projector of pictures, and not its "
+                             "model: copy that GGUF file too",
+                             projector);
     const char *deeper = deeper_problem(arena, folder, failed);
     return deeper ? deeper : NO_FILE;
 }

@@ -4,7 +4,6 @@
 #include "models/store/model_paths.h"
 
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -62,24 +61,10 @@ const char *model_gguf_find(struct arena *arena, const char *folder, const char 
     return path && access(path, F_OK) == 0 ? path : NULL;
 }
 
-/* A problem in the arena; NULL: no memory. */
-__attribute__((format(printf, 3, 4))) static const char *
-write_problem(struct arena *arena, bool *failed, const char *format, ...)
-{
-    char *text = arena_alloc(arena, PROBLEM_BYTES);
-    va_list arguments;
-    *failed = *failed || !text;
-    va_start(arguments, format);
-    if (text)
-        vsnprintf(text, PROBLEM_BYTES, format, arguments);
-    va_end(arguments);
-    return text;
-}
-
 const char *model_gguf_find_only(struct arena *arena, const char *folder, const char **problem,
                                  bool *failed)
 {
-    char found[2][NAME_MAX + 1] = { "", "" }, projector[NAME_MAX + 1] = "";
+    char found[2][NAME_MAX + 1] = { "", "" };
     struct model_gguf_name name;
     const char *path = model_gguf_find(arena, folder, "model", failed);
     if (path || *failed)
@@ -87,12 +72,8 @@ const char *model_gguf_find_only(struct arena *arena, const char *folder, const 
     DIR *stream = model_paths_open_folder(folder, failed);
     const struct dirent *entry;
     while (stream && (entry = readdir(stream))) {
-        if (!begins_model(entry->d_name, &name))
+        if (!begins_model(entry->d_name, &name) || strncmp(entry->d_name, "mmproj", 6) == 0)
             continue;
-        if (strncmp(entry->d_name, "mmproj", 6) == 0) {
-            snprintf(projector, sizeof projector, "%s", entry->d_name);
-            continue;
-        }
         const int which = !found[0][0] ? 0 : strcmp(entry->d_name, found[0]) < 0 ? 2 : 1;
         if (which == 2)
             snprintf(found[1], sizeof found[1], "%s", found[0]);
@@ -104,18 +85,16 @@ const char *model_gguf_find_only(struct arena *arena, const char *folder, const 
     if (stream)
         closedir(stream);
     if (found[1][0]) {
-        *problem = write_problem(arena, failed,
-                                 "the directory holds several GGUF files, '%.100s' and '%.100s': "
-                                 "call one model.gguf, or give the directory as --models, then "
-                                 "each is a model",
-                                 found[0], found[1]);
+        char *text = arena_alloc(arena, PROBLEM_BYTES);
+        *failed = *failed || !text;
+        if (text)
+            snprintf(text, PROBLEM_BYTES,
+                     "the directory holds several GGUF files, '%.100s' and '%.100s': call one "
+                     "model.gguf, or give the directory as --models, then each is a model",
+                     found[0], found[1]);
+        *problem = text;
         return NULL;
     }
-    if (projector[0] && !found[0][0])
-        *problem = write_problem(arena, failed,
-                                 "the directory holds '%.100s', a projector of pictures, and not "
-                                 "its model: copy that GGUF file too",
-                                 projector);
     path = found[0][0] ? model_paths_join(arena, folder, found[0]) : NULL;
     *failed = *failed || (found[0][0] && !path);
     return path;
