@@ -92,6 +92,25 @@ TEST(vit)
     picture_case_check("vit", CONFIG, 6, 6, &want);
 }
 
+/* ViTEmbeddings.interpolate_pos_encoding(), at 020a37d2264e: as many patches as the picture has. */
+TEST(vit_of_another_size)
+{
+    static const char CONFIG[] = VIT_CONFIG("vit", "");
+    static const int SIZES[][2] = { { 8, 6 }, { 4, 11 }, { 3, 2 } };
+    static const struct forward_block block = { VIT_NAMES("vit.encoder.layer.#.") };
+    for (int i = 0; i < 3; i++) {
+        const int height = SIZES[i][0], width = SIZES[i][1];
+        published_open(CONFIG, VIT_TENSORS("vit.", "vit.encoder.layer.#.", 10), LAYERS, "F32");
+        const struct rows positions =
+            forward_view(published_tensor("vit.embeddings.position_embeddings", 0), WIDTH);
+        const struct rows x =
+            forward_add(embed("vit.", picture_case(height, width), height, width, NULL, NULL),
+                        picture_case_positions(positions, 1, 3, height, width, PICTURE_BICUBIC));
+        const struct forward want = run(&block, x, "vit.layernorm");
+        picture_case_check("vit", CONFIG, height, width, &want);
+    }
+}
+
 static void pass_vit(struct forward *forward)
 {
     static const struct forward_block block = { VIT_NAMES("vit.encoder.layer.#.") };

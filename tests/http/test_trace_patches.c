@@ -78,20 +78,28 @@ static struct forward siglip_text(void)
                "text_model.final_layer_norm");
 }
 
-static struct forward siglip_vision(struct rows patches)
+/* The picture of the case: of the model's size, and of others, whose last pixels are of no patch.
+ */
+static const int SIZES[][2] = { { 6, 6 }, { 5, 9 }, { 16, 3 }, { 2, 2 } };
+enum { SIZE_COUNT = 4 };
+static int height = 6, width = 6;
+
+static struct forward siglip_vision(struct rows patches, enum picture_mode mode)
 {
     static const struct forward_block block = { SIGLIP_NAMES("vision",
                                                              "vision_model.encoder.layers.#.") };
     const struct rows x = published_linear(patches, "vision_model.embeddings.patch_embedding", 0);
     return run(
         &block,
-        forward_add(x, published_tensor("vision_model.embeddings.position_embedding.weight", 0)),
+        forward_add(x, picture_case_positions(
+                           published_tensor("vision_model.embeddings.position_embedding.weight", 0),
+                           0, 3, height, width, mode)),
         "vision_model.post_layernorm");
 }
 
 static struct rows siglip_patches(void)
 {
-    return picture_case_patches(picture_case(6, 6), 6, 6);
+    return picture_case_patches(picture_case(height, width), height, width);
 }
 
 TEST(siglip)
@@ -100,7 +108,7 @@ TEST(siglip)
                                  "},\"vision_config\":{" VISION_FIELDS "}}";
     published_open(CONFIG, SIGLIP_TEXT SIGLIP_VISION "logit_scale 1, logit_bias 1", LAYERS, "F32");
     const struct forward text = siglip_text();
-    struct forward vision = siglip_vision(siglip_patches());
+    struct forward vision = siglip_vision(siglip_patches(), PICTURE_BICUBIC);
     vision.first_layer = LAYERS;
     picture_case_compare("siglip", CONFIG, TOKENS, &text);
     picture_case_check("siglip", CONFIG, 6, 6, &vision);
@@ -159,7 +167,7 @@ TEST(siglip_vision_vector)
     static const char CONFIG[] = "{\"model_type\":\"siglip_vision_model\"," VISION_FIELDS "}";
     published_open(CONFIG, SIGLIP_VISION SIGLIP_HEAD, LAYERS, "F32");
     const struct rows vector =
-        siglip_vision_head(siglip_vision(siglip_patches()).final_hidden_states);
+        siglip_vision_head(siglip_vision(siglip_patches(), PICTURE_BICUBIC).final_hidden_states);
     char *pixels = picture_case_field(picture_case(6, 6), 6, 6);
     published_save(fixture_path("vision"), CONFIG);
     fixture_serve("--models", directory);
@@ -169,12 +177,22 @@ TEST(siglip_vision_vector)
     published_close();
 }
 
-TEST(siglip_vision_model)
+static void vision_model_agrees(void)
 {
     static const char CONFIG[] = "{\"model_type\":\"siglip_vision_model\"," VISION_FIELDS "}";
     published_open(CONFIG, SIGLIP_VISION, LAYERS, "F16");
-    const struct forward want = siglip_vision(siglip_patches());
-    picture_case_check("vision", CONFIG, 6, 6, &want);
+    const struct forward want = siglip_vision(siglip_patches(), PICTURE_BICUBIC);
+    picture_case_check("vision", CONFIG, height, width, &want);
+}
+
+TEST(siglip_vision_model)
+{
+    for (int i = 0; i < SIZE_COUNT; i++) {
+        height = SIZES[i][0];
+        width = SIZES[i][1];
+        vision_model_agrees();
+    }
+    height = width = 6;
 }
 
 /* siglip2/modular_siglip2.py at 020a37d2264e, Siglip2VisionEmbeddings, and
@@ -197,17 +215,27 @@ static struct rows siglip2_patches(void)
     SIGLIP_LAYER("vision_model.encoder.layers.#.")                                                 \
     FORWARD_NORM("vision_model.post_layernorm", 12)
 
-TEST(siglip2)
+static void siglip2_agrees(void)
 {
     static const char CONFIG[] =
         "{\"model_type\":\"siglip2\",\"text_config\":{" TEXT_FIELDS "},\"vision_config\":{" FIELDS
         ",\"patch_size\":2,\"num_patches\":9}}";
     published_open(CONFIG, SIGLIP_TEXT SIGLIP2_VISION "logit_scale 1, logit_bias 1", LAYERS, "F16");
     const struct forward text = siglip_text();
-    struct forward vision = siglip_vision(siglip2_patches());
+    struct forward vision = siglip_vision(siglip2_patches(), PICTURE_BILINEAR_SMOOTH);
     vision.first_layer = LAYERS;
     picture_case_compare("siglip2", CONFIG, TOKENS, &text);
-    picture_case_check("siglip2", CONFIG, 6, 6, &vision);
+    picture_case_check("siglip2", CONFIG, height, width, &vision);
+}
+
+TEST(siglip2)
+{
+    for (int i = 0; i < SIZE_COUNT; i++) {
+        height = SIZES[i][0];
+        width = SIZES[i][1];
+        siglip2_agrees();
+    }
+    height = width = 6;
 }
 
 TEST(siglip2_of_no_square)
@@ -256,8 +284,10 @@ static struct rows embed(void)
     const struct rows x = forward_join(
         forward_view(published_tensor("embeddings.cls_token", 0), WIDTH),
         published_linear(siglip_patches(), "embeddings.patch_embeddings.projection", 0));
-    return forward_add(x,
-                       forward_view(published_tensor("embeddings.position_embeddings", 0), WIDTH));
+    return forward_add(
+        x, picture_case_positions(
+               forward_view(published_tensor("embeddings.position_embeddings", 0), WIDTH), 1, 3,
+               height, width, PICTURE_BICUBIC_SMOOTH));
 }
 
 #define DINOV2_LAYER                                                                               \
@@ -271,7 +301,7 @@ static struct rows embed(void)
 
 /* dinov2_with_registers/modular_dinov2_with_registers.py at 052b1dcdbe75: registers stand between
  * the class row and the patches, without positions. */
-TEST(dinov2_with_registers)
+static void registers_agree(void)
 {
     static const char CONFIG[] = "{\"model_type\":\"dinov2_with_registers\"," VISION_FIELDS
                                  ",\"num_register_tokens\":3,\"mlp_ratio\":2}";
@@ -291,11 +321,21 @@ TEST(dinov2_with_registers)
     const struct rows x = embed();
     const struct rows registers =
         forward_view(published_tensor("embeddings.register_tokens", 0), WIDTH);
-    const struct forward want =
-        run(&block,
-            forward_join(forward_join(forward_slice(x, 0, 1), registers), forward_slice(x, 1, 9)),
-            "layernorm");
-    picture_case_check("registers", CONFIG, 6, 6, &want);
+    const struct forward want = run(&block,
+                                    forward_join(forward_join(forward_slice(x, 0, 1), registers),
+                                                 forward_slice(x, 1, x.count - 1)),
+                                    "layernorm");
+    picture_case_check("registers", CONFIG, height, width, &want);
+}
+
+TEST(dinov2_with_registers)
+{
+    for (int i = 0; i < SIZE_COUNT; i++) {
+        height = SIZES[i][0];
+        width = SIZES[i][1];
+        registers_agree();
+    }
+    height = width = 6;
 }
 
 /* vit_mae/modeling_vit_mae.py at 015e68769f98: ViT, where no patch is masked. */

@@ -17,6 +17,15 @@ char *picture_case_field(struct rows pixels, int height, int width);
  * row: kernel and stride are PICTURE_PATCH. */
 struct rows picture_case_patches(struct rows pixels, int height, int width);
 
+/* torch.nn.functional.interpolate() with align_corners False: mode "bicubic", the same and
+ * "bilinear" with antialias True. */
+enum picture_mode { PICTURE_BICUBIC, PICTURE_BICUBIC_SMOOTH, PICTURE_BILINEAR_SMOOTH };
+
+/* Positions of a grid of side x side patches as those of a picture of this size, the first `before`
+ * rows as they are. */
+struct rows picture_case_positions(struct rows positions, int before, int side, int height,
+                                   int width, enum picture_mode mode);
+
 /* Serves the open checkpoint and compares its trace. */
 void picture_case_compare(const char *name, const char *config, const char *fields,
                           const struct forward *want);

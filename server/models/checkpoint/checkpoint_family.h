@@ -95,6 +95,7 @@ struct checkpoint_pass {
     const char *class_rows[2];
     const char *register_rows;   /* [count, width], behind the class rows; they have no positions */
     const char *patch_positions; /* [class rows and patches][width] */
+    enum model_resize resize;    /* of positions, for pictures that are not of image_size */
     const struct model_pixel_range *pixel_range; /* what the family was made with */
 
     struct checkpoint_norms attention, cross_attention, feed_forward;

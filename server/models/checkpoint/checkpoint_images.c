@@ -206,11 +206,13 @@ static const struct model_pixel_range clip = { { 0.48145466, 0.4578275, 0.408210
     .pixel_range = &halves, .patches = "embeddings.patch_embedding",                               \
     .patch_positions = "embeddings.position_embedding.weight", SIGLIP_PASS,                        \
     .final_norm = "post_layernorm"
-#define SIGLIP_PICTURE SIGLIP_VISION_PASS, .image_size = "image_size=224"
+#define SIGLIP_PICTURE                                                                             \
+    SIGLIP_VISION_PASS, .image_size = "image_size=224", .resize = MODEL_RESIZE_CUBIC
 /* siglip2/modular_siglip2.py, Siglip2VisionEmbeddings: a patch ends with its channels. Positions
  * are those of a square picture of num_patches patches. */
 #define SIGLIP2_PICTURE                                                                            \
-    SIGLIP_VISION_PASS, .patch_count = "num_patches=256", .patches_end_with_channel = true
+    SIGLIP_VISION_PASS, .patch_count = "num_patches=256", .patches_end_with_channel = true,        \
+                        .resize = MODEL_RESIZE_SMOOTH_LINEAR
 
 /* dinov2/modeling_dinov2.py: Dinov2Layer. */
 #define DINOV2_PASS                                                                                \
@@ -239,24 +241,26 @@ const struct checkpoint_stack checkpoint_images[] = {
       .prefixes = "vit.|",
       VIT_SELF,
       .ignored = PICTURE_IGNORED,
-      .pass = { VIT_PASS, .pixel_range = &halves, .class_rows = { "embeddings.cls_token" } } },
+      .pass = { VIT_PASS, .resize = MODEL_RESIZE_CUBIC, .pixel_range = &halves,
+                .class_rows = { "embeddings.cls_token" } } },
     { .model_type = "deit",
       .prefixes = "deit.|",
       VIT_SELF,
       .ignored = PICTURE_IGNORED,
-      .pass = { VIT_PASS, .pixel_range = &imagenet,
+      .pass = { VIT_PASS, .resize = MODEL_RESIZE_CUBIC, .pixel_range = &imagenet,
                 .class_rows = { "embeddings.cls_token", "embeddings.distillation_token" } } },
     { .model_type = "dinov2",
       .prefixes = "dinov2.|",
       VIT_SELF,
       .ignored = PICTURE_IGNORED,
-      .pass = { PICTURE("14"), DINOV2_PASS } },
+      .pass = { PICTURE("14"), .resize = MODEL_RESIZE_CUBIC, DINOV2_PASS } },
     /* dinov2_with_registers/modular_dinov2_with_registers.py: Dinov2WithRegistersEmbeddings. */
     { .model_type = "dinov2_with_registers",
       .prefixes = "dinov2_with_registers.|",
       VIT_SELF,
       .ignored = PICTURE_IGNORED "|interpolate_antialias|interpolate_offset",
-      .pass = { PICTURE("16"), DINOV2_PASS, .register_rows = "embeddings.register_tokens",
+      .pass = { PICTURE("16"), .resize = MODEL_RESIZE_SMOOTH_CUBIC, DINOV2_PASS,
+                .register_rows = "embeddings.register_tokens",
                 .register_count = "num_register_tokens=4" } },
     { .model_type = "dinov3_vit",
       SELF("dinov3_vit.|model.|", "layer.%.", "attention."),
@@ -309,6 +313,7 @@ const struct checkpoint_stack checkpoint_images[] = {
       CLIP_VISION,
       .pass = { .name = "vision",
                 PICTURE("32"),
+                .resize = MODEL_RESIZE_CUBIC,
                 .pixel_range = &clip,
                 .patches = "embeddings.patch_embedding",
                 .patches_have_no_bias = true,
@@ -327,6 +332,7 @@ const struct checkpoint_stack checkpoint_images[] = {
       CLIP_VISION,
       .pass = { .name = "vision",
                 PICTURE("32"),
+                .resize = MODEL_RESIZE_CUBIC,
                 .pixel_range = &clip,
                 .patches = "embeddings.patch_embedding",
                 .patches_have_no_bias = true,

@@ -363,6 +363,7 @@ static bool build_patches(struct model_stream *stream, struct checkpoint_pass_re
     int64_t registers;
     embedding->input = MODEL_INPUT_PIXELS;
     embedding->pixel_range = pass->pixel_range;
+    embedding->resize = pass->resize;
     if (!read_picture_sizes(embedding, reader) || !count_registers(reader, &registers)
         || !(pass->patches_end_with_channel
                  ? set_turned_patches(embedding, reader, width)

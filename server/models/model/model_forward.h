@@ -47,6 +47,14 @@ enum model_input {
     MODEL_INPUT_SOUND
 };
 
+/* How positions of patches become those of a picture of another size (pass_resize.c). */
+enum model_resize {
+    MODEL_RESIZE_NONE, /* there are no pictures of another size */
+    MODEL_RESIZE_CUBIC,
+    MODEL_RESIZE_SMOOTH_CUBIC, /* with antialias */
+    MODEL_RESIZE_SMOOTH_LINEAR
+};
+
 /* Tokens:   rows = norm(scale * token_projection(tokens[id]) + positions[...] + types[type])
  * Pixels:   rows = norm([class rows; patches(pixels)] + positions)
  * Features: two convolutions of 3 columns with GELU, the second with stride 2, then + positions
@@ -76,6 +84,7 @@ struct model_embedding {
 
     /* Pixels: [channels][height][width] as the preprocessor gives them. */
     int64_t channels, image_height, image_width, patch;
+    enum model_resize resize;
     struct attn_linear patches; /* in = channels * patch * patch */
     const float *class_rows;    /* [class_row_count][width], before the patches */
     int64_t class_row_count;

@@ -71,9 +71,9 @@ static bool image_plan(struct pass *pass, int stream, struct attn_work *work, st
 static void cut_patches(const struct pass *pass, int stream)
 {
     const struct model_embedding *embedding = embedding_of(pass, stream);
-    const int64_t side = embedding->patch, width = embedding->image_width;
-    const int64_t height = embedding->image_height;
-    const float *pixels = pass->sequences[0].item->pixels.data;
+    const struct array *picture = &pass->sequences[0].item->pixels;
+    const int64_t side = embedding->patch, height = picture->shape[1], width = picture->shape[2];
+    const float *pixels = picture->data;
     float *to = pass->embedded;
     for (int64_t top = 0; top + side <= height; top += side)
         for (int64_t left = 0; left + side <= width; left += side)
@@ -82,10 +82,19 @@ static void cut_patches(const struct pass *pass, int stream)
                     memcpy(to, pixels + (c * height + y) * width + left, (size_t)side * sizeof *to);
 }
 
-static int64_t patch_count(const struct model_embedding *embedding)
+/* Patches of a picture, down or across. */
+static int64_t patches_along(const struct pass *pass, int stream, int axis)
 {
-    return (embedding->image_height / embedding->patch)
-           * (embedding->image_width / embedding->patch);
+    return pass->sequences[0].item->pixels.shape[1 + axis] / embedding_of(pass, stream)->patch;
+}
+
+/* Whether the picture is of the size that there are positions for; so are features. */
+static bool is_own_size(const struct pass *pass, int stream)
+{
+    const struct model_embedding *embedding = embedding_of(pass, stream);
+    return embedding->resize == MODEL_RESIZE_NONE
+           || (patches_along(pass, stream, 0) == embedding->image_height / embedding->patch
+               && patches_along(pass, stream, 1) == embedding->image_width / embedding->patch);
 }
 
 /* Class rows, positions and norm, of all rows. */
@@ -99,11 +108,15 @@ static void finish_image(const struct pass *pass, int stream)
     if (embedding->class_row_count > 0)
         memcpy(rows, embedding->class_rows,
                (size_t)(embedding->class_row_count * width) * sizeof *rows);
-    for (int64_t i = 0; positions->rows && i < row_count; i++) {
+    const int64_t count = is_own_size(pass, stream) ? row_count : embedding->class_row_count;
+    for (int64_t i = 0; positions->rows && i < count; i++) {
         const int64_t number = i + embedding->position_offset;
         attn_rows_gather(pass->limits.kernels, &table, &number, 1, 1, true, rows + i * width,
                          width);
     }
+    if (positions->rows && count < row_count)
+        pass_resize_add(pass, embedding, patches_along(pass, stream, 0),
+                        patches_along(pass, stream, 1), rows + count * width);
     if (embedding->norm.weight)
         attn_rows_norm(&embedding->norm, rows, width, rows, width, row_count, width);
 }
@@ -115,7 +128,7 @@ static int64_t pixel_tasks(struct pass *pass, int stream, int turn)
         return turn <= 2 ? 1 : 0;
     return pass_product(pass, &embedding->patches, pass->embedded,
                         pass->rows[stream] + embedding->class_row_count * width_of(pass, stream),
-                        patch_count(embedding));
+                        patches_along(pass, stream, 0) * patches_along(pass, stream, 1));
 }
 
 static void run_pixels(const struct pass *pass, int stream, int turn, int64_t task, void *workspace)

@@ -187,6 +187,11 @@ void pass_sound_run(const struct pass *pass, int turn, int64_t task, void *works
 /* Of a token with several rows, where there are such: all of them go to another place. */
 void pass_altup_move(const struct pass *pass, int stream, int64_t to, int64_t from);
 
+/* Adds positions to the rows of patches of a picture that has so many down and across
+ * (pass_resize.c). */
+void pass_resize_add(const struct pass *pass, const struct model_embedding *embedding, int64_t down,
+                     int64_t across, float *rows);
+
 /* Whether the step's vector or classes are asked of the sequence (pass_readout.c). */
 bool pass_readout_is_needed(const struct pass_sequence *sequence, const struct pass_step *step);
 

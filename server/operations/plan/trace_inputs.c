@@ -3,8 +3,6 @@
  * which keys, and of which rows, the sums over spans are asked for. */
 #include "operations/plan/trace_plan.h"
 
-#include "base/dtype.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -270,96 +268,6 @@ static bool take_decoder_tokens(struct trace_request *request, struct trace_item
                      has_text ? "decoder_text" : "decoder_tokens", item->has_decoder_tokens, fault);
 }
 
-/* ------------------------------------------------------------------ arrays -- */
-
-static bool to_floats(struct array *array, struct arena *arena, struct fault *fault)
-{
-    size_t count = 1;
-    if (array->dtype == ATTN_F32)
-        return true;
-    for (int i = 0; i < array->rank; i++)
-        count *= (size_t)array->shape[i]; /* no overflow: they are in memory */
-    float *values = arena_alloc(arena, count * sizeof *values);
-    if (!values)
-        return fault_no_memory(fault);
-    dtype_read(values, array->data, array->dtype, count);
-    array->data = values;
-    array->dtype = ATTN_F32;
-    return true;
-}
-
-/* The fault of an array of another shape than taken, the model's. Returns false. */
-static bool wrong_shape(const struct trace_item *item, const char *name, const struct array *array,
-                        const char *taken, struct fault *fault)
-{
-    char pointer[FAULT_POINTER_MAX], shape[24 * ARRAY_RANK_MAX] = "";
-    size_t used = 0;
-    snprintf(pointer, sizeof pointer, "/%s", name);
-    for (int i = 0; i < array->rank; i++)
-        used +=
-            (size_t)snprintf(shape + used, sizeof shape - used, "[%" PRId64 "]", array->shape[i]);
-    return fault_set_at(fault, pointer, FAULT_SHAPE, "%s is %s; model '%s' takes %s", name, shape,
-                        item->model->name, taken);
-}
-
-static bool take_pixels(struct trace_item *item, int stream, struct arena *arena,
-                        struct fault *fault)
-{
-    const struct model_embedding *embedding = &item->model->forward->streams[stream].embedding;
-    const int64_t *shape = item->pixels.shape;
-    char taken[80];
-    snprintf(taken, sizeof taken, "[%" PRId64 "][%" PRId64 "][%" PRId64 "]", embedding->channels,
-             embedding->image_height, embedding->image_width);
-    if (item->pixels.rank != 3 || shape[0] != embedding->channels
-        || shape[1] != embedding->image_height || shape[2] != embedding->image_width)
-        return wrong_shape(item, "pixels", &item->pixels, taken, fault);
-    item->streams[stream].length =
-        (embedding->image_height / embedding->patch) * (embedding->image_width / embedding->patch)
-        + embedding->class_row_count;
-    return to_floats(&item->pixels, arena, fault);
-}
-
-static bool take_features(struct trace_item *item, int stream, struct arena *arena,
-                          struct fault *fault)
-{
-    const struct model_embedding *embedding = &item->model->forward->streams[stream].embedding;
-    const int64_t *shape = item->features.shape;
-    char taken[80];
-    snprintf(taken, sizeof taken, "[%" PRId64 "][%" PRId64 "]", embedding->feature_count,
-             embedding->feature_length);
-    if (item->features.rank != 2 || shape[0] != embedding->feature_count
-        || shape[1] != embedding->feature_length)
-        return wrong_shape(item, "features", &item->features, taken, fault);
-    item->streams[stream].length = (embedding->feature_length + 1) / 2;
-    return to_floats(&item->features, arena, fault);
-}
-
-/* Samples as trace_take_sound() left them. */
-static bool take_sound(struct trace_item *item, int stream, struct fault *fault)
-{
-    const struct model_sound *sound = &item->model->forward->streams[stream].embedding.sound;
-    const int64_t samples = item->sound.shape[0];
-    item->streams[stream].length = model_sound_rows(sound, samples);
-    return item->streams[stream].length > 0
-           || fault_set_at(fault, "/sound", FAULT_LENGTH,
-                           "sound has %" PRId64 " samples; model '%s' takes %" PRId64 " or more",
-                           samples, item->model->name, model_sound_least(sound));
-}
-
-static bool take_embeddings(struct trace_item *item, int stream, struct arena *arena,
-                            struct fault *fault)
-{
-    const int64_t width = item->model->forward->streams[stream].width;
-    struct array *given = &item->embeddings;
-    char taken[80];
-    snprintf(taken, sizeof taken, "[rows][%" PRId64 "]", width);
-    if (!array_is_empty(given) && (given->rank != 2 || given->shape[1] != width))
-        return wrong_shape(item, "embeddings", given, taken, fault);
-    item->streams[stream].length = given->shape[0];
-    item->streams[stream].is_given = true;
-    return to_floats(given, arena, fault);
-}
-
 /* ----------------------------------------------------------------- streams -- */
 
 /* What a request can bring for a stream that is no decoder. */
@@ -389,13 +297,13 @@ static bool take_stream(struct trace_request *request, struct trace_item *item, 
         return true;
     stream->runs = true;
     if (is_given)
-        return take_embeddings(item, i, arena, fault);
+        return trace_take_embeddings(item, i, arena, fault);
     if (input == MODEL_INPUT_PIXELS)
-        return take_pixels(item, i, arena, fault);
+        return trace_take_pixels(item, i, arena, fault);
     if (input == MODEL_INPUT_FEATURES)
-        return take_features(item, i, arena, fault);
+        return trace_take_features(item, i, arena, fault);
     if (input == MODEL_INPUT_SOUND)
-        return take_sound(item, i, fault);
+        return trace_take_samples(item, i, fault);
     if (!(is_decoder(forward, i) ? take_decoder_tokens(request, item, fault)
                                  : take_tokens(request, item, i, fault)))
         return false;
@@ -416,7 +324,9 @@ static const char *field_of(const struct trace_item *item, int stream)
 
 static bool check_length(const struct trace_item *item, int i, struct fault *fault)
 {
-    const int64_t most = item->model->forward->streams[i].length_max;
+    const struct model_stream *stream = &item->model->forward->streams[i];
+    const bool is_resized = stream->embedding.resize != MODEL_RESIZE_NONE;
+    const int64_t most = is_resized ? 0 : stream->length_max;
     const int64_t past = item->past ? item->past->length : 0;
     const char *field = field_of(item, i);
     const char *name = item->input_name ? item->input_name : field + 1;

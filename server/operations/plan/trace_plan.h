@@ -30,6 +30,16 @@ bool trace_plan(struct trace_request *request, struct trace_groups *groups,
  * once. */
 bool trace_plan_inputs(struct trace_request *request, struct trace_item *item, struct fault *fault);
 
+/* Inputs that are arrays (trace_arrays.c): the rows that a stream has of them. Another shape than
+ * the model takes is a fault. Samples are as trace_take_sound() left them. */
+bool trace_take_pixels(struct trace_item *item, int stream, struct arena *arena,
+                       struct fault *fault);
+bool trace_take_features(struct trace_item *item, int stream, struct arena *arena,
+                         struct fault *fault);
+bool trace_take_samples(struct trace_item *item, int stream, struct fault *fault);
+bool trace_take_embeddings(struct trace_item *item, int stream, struct arena *arena,
+                           struct fault *fault);
+
 /* Makes the features of sound, where it came, of the stream that takes features (trace_sound.c).
  * What items have from their batch is made once. */
 bool trace_take_sound(const struct trace_request *request, struct trace_item *item,
