@@ -20,7 +20,7 @@ export function isServed(model) {
     return model.state === 'READY';
 }
 
-/* Whether a trace of the model takes this input: text, tokens, pixels, features or decoder. */
+/* Whether a trace of the model takes this input: text, tokens, pixels, features, sound or decoder. */
 export function takes(model, input) {
     if (!model.trace)
         return false;
@@ -78,6 +78,8 @@ export function inputWords(model) {
         names.push('a picture');
     if (takes(model, 'features'))
         names.push('features from a file');
+    if (names.length === 0 && takes(model, 'sound'))
+        return 'Takes sound, by POST /v1/trace; here rows from a file.';
     if (names.length === 0)
         return `Takes ids of tokens: ${model.tokenizer_reason || 'it has no tokenizer'}.`;
     return `Takes ${names.join(' or ')}.`;
