@@ -231,15 +231,20 @@ struct fixed_chains {
     int64_t ahead_stride, ahead_bytes;
 };
 
-/* The next part of LANES rows comes into the cache while this one is multiplied. */
+/* The next part of LANES rows comes into the cache while this one is multiplied: of groups groups
+ * each brings its share. */
 INLINE void prefetch_part(const struct fixed_chains *chains, int group, const int groups)
 {
     const int rows = (int)LANES / groups;
+    const int64_t lines = (chains->ahead_bytes + 126) / 64;
+    uintptr_t from = (uintptr_t)chains->ahead + (uintptr_t)(group * rows * chains->ahead_stride);
 
-    for (int j = group * rows; j < (group + 1) * rows; j++) {
-        const uintptr_t from = (uintptr_t)chains->ahead + (uintptr_t)(j * chains->ahead_stride);
-        for (int64_t at = 0; at < chains->ahead_bytes + 63; at += 64)
-            __builtin_prefetch((const void *)(from + (uintptr_t)at), 0, 3);
+    UNROLL
+    for (int j = 0; j < rows; j++, from += (uintptr_t)chains->ahead_stride) {
+        __builtin_prefetch((const void *)from, 0, 3);
+        __builtin_prefetch((const void *)(from + 64), 0, 3);
+        for (int64_t line = 2; line < lines; line++)
+            __builtin_prefetch((const void *)(from + (uintptr_t)line * 64), 0, 3);
     }
 }
 
@@ -376,37 +381,46 @@ static int64_t span_of(const struct attn_fixed_project *project)
     return least_of(most, in);
 }
 
-/* Inputs [first, first + span) of row r, as far as there are any. */
-static struct fixed_row cut_row(const struct fixed_kind *kind,
-                                const struct attn_fixed_project *project, int64_t r, int64_t first,
-                                int64_t span)
+/* The bytes of a digit, and what the sums of its groups begin with: no zero of the weights. */
+INLINE void store_digit(int8_t *to, int32_t *starts, const ivec digit[2], int zero, int size)
 {
-    const int size = quads_of(kind->form) * 4, digits = project->digits;
+    typedef int8_t bytes __attribute__((vector_size(LANES)));
+    const bytes low = __builtin_convertvector(digit[0], bytes);
+    const bytes high = __builtin_convertvector(digit[1], bytes);
+
+    memcpy(to, &low, sizeof low);
+    memcpy(to + LANES, &high, sizeof high);
+    if (zero == 0)
+        return;
+    starts[0] = -zero * sum_of_lanes(size == 32 ? digit[0] + digit[1] : digit[0]);
+    if (size == 16)
+        starts[1] = -zero * sum_of_lanes(digit[1]);
+}
+
+/* Inputs [first, first + span) of row r, as far as there are any. */
+INLINE struct fixed_row cut_row(const struct fixed_kind *kind,
+                                const struct attn_fixed_project *project, int64_t r, int64_t first,
+                                int64_t span, const int digits)
+{
+    const int size = quads_of(kind->form) * 4;
+    const bool has_less = attn_fixed_has_less(project->blocks);
     const int64_t count = least_of(project->in - first, span), groups = span / size;
     int8_t *to = (int8_t *)project->work + r * (span / 16 * FIXED_BYTES_OF_16);
     float *units = (float *)(void *)(to + digits * span), *sums = units + span / 32;
     int32_t *starts = (int32_t *)(void *)(sums + groups);
 
+    if (kind->zero == 0)
+        memset(starts, 0, (size_t)(digits * groups) * sizeof *starts);
     for (int64_t i = 0; i < count; i += ATTN_FIXED_UNIT) {
         struct fixed_inputs inputs;
-        if (digits == 2)
-            cut_inputs(&inputs, project->x[r] + first + i, 2);
-        else
-            cut_inputs(&inputs, project->x[r] + first + i, 3);
+        cut_inputs(&inputs, project->x[r] + first + i, digits);
         units[i / ATTN_FIXED_UNIT] = inputs.unit;
-        group_sums(sums + i / size, 1, &inputs, size);
-        for (int d = 0; d < digits; d++) {
-            typedef int8_t bytes __attribute__((vector_size(LANES)));
-            const ivec *digit = inputs.digit[d];
-            const bytes low = __builtin_convertvector(digit[0], bytes);
-            const bytes high = __builtin_convertvector(digit[1], bytes);
-            int32_t *start = starts + d * groups + i / size;
-            memcpy(to + d * span + i, &low, sizeof low);
-            memcpy(to + d * span + i + LANES, &high, sizeof high);
-            start[0] = -kind->zero * sum_of_lanes(size == 32 ? digit[0] + digit[1] : digit[0]);
-            if (size == 16)
-                start[1] = -kind->zero * sum_of_lanes(digit[1]);
-        }
+        if (has_less)
+            group_sums(sums + i / size, 1, &inputs, size);
+        UNROLL
+        for (int d = 0; d < digits; d++)
+            store_digit(to + d * span + i, starts + d * groups + i / size, inputs.digit[d],
+                        kind->zero, size);
     }
     return (struct fixed_row){ to, units, sums, starts };
 }
@@ -489,7 +503,8 @@ static void project_fixed(const struct attn_fixed_project *project)
             memset(project->y[r], 0, (size_t)project->out * sizeof(float));
     for (int64_t first = 0; first < project->in; first += span) {
         for (int64_t r = 0; r < project->row_count; r++)
-            rows[r] = cut_row(kind, project, r, first, span);
+            rows[r] = project->digits == 2 ? cut_row(kind, project, r, first, span, 2)
+                                           : cut_row(kind, project, r, first, span, 3);
         add_span(kind, project, rows, &chains, &panel, first);
     }
 }
