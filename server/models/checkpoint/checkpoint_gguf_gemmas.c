@@ -1,14 +1,16 @@
 /* checkpoint_gguf_gemmas.c - the table of architectures of checkpoint_gemmas.c.
  *
- * Source: src/models/gemma4.cpp of llama.cpp. Layers of the same type may have another number of
- * heads of keys than the others, and their rotary embedding is divided by a list of numbers, of
- * which all are 1 or so large that nothing turns: the proportional one of config.json. */
+ * Source: src/models/gemma3n.cpp and gemma4.cpp of llama.cpp. Of Gemma 4 layers of the same type
+ * may have another number of heads of keys than the others, and their rotary embedding is divided
+ * by a list of numbers, of which all are 1 or so large that nothing turns: the proportional one of
+ * config.json. */
 #include "models/checkpoint/checkpoint_gguf_names.h"
 #include "models/checkpoint/checkpoint_gguf_row.h"
 
 #include "base/dtype.h"
 #include "models/model/model_config.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -150,7 +152,97 @@ static bool finish_gemma4(const struct checkpoint_gguf_file *file)
            && add_rope(file);
 }
 
+/* The part of a normal distribution below a number of its deviations, which the file has. */
+static bool add_sparsity(const struct checkpoint_gguf_file *file)
+{
+    const struct gguf_value *scales = checkpoint_gguf_find(file, "activation_sparsity_scale");
+    if (!scales || scales->type != GGUF_ARRAY)
+        return true;
+    cJSON *list = cJSON_AddArrayToObject(file->config, "activation_sparsity_pattern");
+    for (int64_t i = 0; list && i < scales->count && i < MODEL_LAYERS_MAX; i++) {
+        const double scale = number_of_layer(file, "activation_sparsity_scale", i, -INFINITY);
+        cJSON *item = cJSON_CreateNumber(scale > -INFINITY ? erfc(-scale / sqrt(2)) / 2 : 0);
+        if (!item || !cJSON_AddItemToArray(list, item)) {
+            cJSON_Delete(item);
+            list = NULL;
+        }
+    }
+    return list || fault_no_memory(file->fault);
+}
+
+/* Each has a matrix for each row of a token but the first. */
+static bool check_rows(const struct checkpoint_gguf_file *file)
+{
+    static const char *const NAMES[] = { "altup_proj.weight", "altup_unembd_proj.weight" };
+    const double rows = checkpoint_gguf_number(file, "altup.num_inputs", 4);
+    for (int i = 0; i < 2; i++) {
+        const struct model_entry *entry = model_tensors_find(file->tensors, NAMES[i]);
+        if (!entry || entry->rank != 3 || (double)entry->shape[0] != rows - 1)
+            return fault_set_at(file->fault, "/parameters", FAULT_SHAPE,
+                                "the GGUF file has no tensor '%s' of %.0f matrices, as its "
+                                "gemma3n.altup.num_inputs says",
+                                NAMES[i], rows - 1);
+    }
+    return true;
+}
+
+/* llama.cpp has keys of the first 20 layers, whatever the file says, which the published models
+ * are. */
+static bool finish_gemma3n(const struct checkpoint_gguf_file *file)
+{
+    enum { WITH_KEYS = 20 };
+    const double columns = checkpoint_gguf_head_dim(file);
+    const double layers = checkpoint_gguf_number(file, "block_count", 0);
+    const struct gguf_value *pattern =
+        checkpoint_gguf_find(file, "attention.sliding_window_pattern");
+    if (pattern && pattern->type != GGUF_ARRAY
+        && checkpoint_gguf_number(file, "attention.sliding_window_pattern", 0) != 5)
+        return checkpoint_gguf_refuse(file, "layer_types", "attention.sliding_window_pattern",
+                                      "has neither 5 nor a list under");
+    if (checkpoint_gguf_number(file, "rope.dimension_count", columns) != columns)
+        return checkpoint_gguf_refuse(file, "rope_parameters", "rope.dimension_count",
+                                      "has no columns of a head under");
+    if (checkpoint_gguf_number(file, "rope.scaling.factor", 1) != 1)
+        return checkpoint_gguf_refuse(file, "rope_parameters", "rope.scaling.factor",
+                                      "has what is not computed here under");
+    return check_rows(file) && checkpoint_gguf_add_layer_types(file)
+           && checkpoint_gguf_add_head_dim(file) && add_sparsity(file)
+           && checkpoint_gguf_add_number(
+               file, file->config, "num_kv_shared_layers",
+               checkpoint_gguf_number(file, "attention.shared_kv_layers",
+                                      layers > WITH_KEYS ? layers - WITH_KEYS : 0));
+}
+
+/* What blocks read of tokens. */
+#define TOKEN_NAMES                                                                                \
+    "per_layer_token_embd=model.embed_tokens_per_layer|"                                           \
+    "per_layer_model_proj=model.per_layer_model_projection|"                                       \
+    "per_layer_proj_norm=model.per_layer_projection_norm|" IN_BLOCK(                               \
+        "inp_gate", "per_layer_input_gate") IN_BLOCK("proj", "per_layer_projection")               \
+        IN_BLOCK("post_norm", "post_per_layer_input_norm")
+
 const struct checkpoint_gguf checkpoint_ggufs_gemmas[] = {
+    { .architecture = "gemma3n",
+      .model_type = "gemma3n_text",
+      .fields = SIZE_FIELDS KV_FIELDS POSITION_FIELDS
+      "hidden_size_per_layer_input=embedding_length_per_layer_input?256|"
+      "altup_num_inputs=altup.num_inputs?4|altup_active_idx=altup.active_idx?0|"
+      "rope_theta=rope.freq_base?1000000|rope_local_base_freq=rope.freq_base_swa?10000|"
+      "sliding_window=attention.sliding_window|"
+      "final_logit_softcapping=final_logit_softcapping?30|rms_norm_eps=" RMS,
+      .tensors = GEMMA2_NAMES TOKEN_NAMES
+      "altup_proj=model.altup_projections.#|"
+      "altup_unembd_proj=model.altup_unembed_projections.#|" IN_BLOCK("altup_correct_coef",
+                                                                      "altup.correction_coefs")
+          IN_BLOCK("altup_correct_scale", "altup.correct_output_scale!")
+              IN_BLOCK("altup_predict_coef", "altup.prediction_coefs")
+                  IN_BLOCK("altup_router", "altup.modality_router")
+                      IN_BLOCK("altup_router_norm", "altup.router_norm")
+                          IN_BLOCK("laurel_l", "laurel.linear_left")
+                              IN_BLOCK("laurel_r", "laurel.linear_right")
+                                  IN_BLOCK("laurel_post_norm", "laurel.post_laurel_norm"),
+      .reads = "attention.shared_kv_layers",
+      .finish = finish_gemma3n },
     { .architecture = "gemma4",
       .model_type = "gemma4_text",
       .fields = SIZE_FIELDS POSITION_FIELDS
@@ -159,13 +251,7 @@ const struct checkpoint_gguf checkpoint_ggufs_gemmas[] = {
       "hidden_size_per_layer_input=embedding_length_per_layer_input?0|"
       "sliding_window=attention.sliding_window|"
       "final_logit_softcapping=final_logit_softcapping?|rms_norm_eps=" RMS,
-      .tensors = GEMMA2_NAMES "per_layer_token_embd=model.embed_tokens_per_layer|"
-                              "per_layer_model_proj=model.per_layer_model_projection|"
-                              "per_layer_proj_norm=model.per_layer_projection_norm|" IN_BLOCK(
-                                  "inp_gate", "per_layer_input_gate")
-                                  IN_BLOCK("proj", "per_layer_projection")
-                                      IN_BLOCK("post_norm", "post_per_layer_input_norm")
-                                          IN_BLOCK("layer_output_scale", "layer_scalar!"),
+      .tensors = GEMMA2_NAMES TOKEN_NAMES IN_BLOCK("layer_output_scale", "layer_scalar!"),
       .reads = "attention.shared_kv_layers",
       .finish = finish_gemma4 },
     { .architecture = NULL },
