@@ -1,5 +1,5 @@
-/* bench_blocks.c - products with weights in blocks beside BF16 and F32, by two threads as a daemon
- * of two workers runs them: one row, which waits for memory, and many. Best of some runs.
+/* bench_blocks.c - products with weights in blocks and of 16 bits beside F32, by two threads as a
+ * daemon of two workers runs them: one row, which waits for memory, and many. Best of some runs.
  *
  * There are more matrices than a cache holds, as a model has, and each run takes the next. The
  * numbers are random: what a block stands for changes no time.
@@ -27,6 +27,7 @@ static const struct {
     const char *name;
 } DTYPES[] = { { ATTN_F32, "F32" },
                { ATTN_BF16, "BF16" },
+               { ATTN_F16, "F16" },
 #define X(NAME, numbers, bytes) { ATTN_##NAME, #NAME },
                ATTN_BLOCK_MAP(X)
 #undef X
