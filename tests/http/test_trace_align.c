@@ -123,6 +123,7 @@ TEST(heads)
         { "whisper", "", "[[5,0],[5,1]]" },
         { "listed", "", "[[4,1],[5,0]]" },
         { "listed", ",\"align_heads\":[[4,0]]", "[[4,0]]" },
+        { "twice", "", "[[5,0],[5,1]]" },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct request_text fields = { 0 };
@@ -224,6 +225,7 @@ static int start(void **state)
 {
     (void)state;
     static const char HEADS[] = "{\"alignment_heads\":[[0,1],[1,0]]}";
+    static const char TWICE[] = "{\"alignment_heads\":[[0,1],[0,1]]}"; /* is as none */
     static const char TOKENIZER[] =
         "{\"added_tokens\":[{\"id\":1,\"content\":\"<en>\",\"special\":true,\"single_word\":false,"
         "\"lstrip\":false,\"rstrip\":false,\"normalized\":false},{\"id\":2,"
@@ -237,10 +239,12 @@ static int start(void **state)
     directory = daemon_directory_create();
     whisper_model_save(directory);
     traced_families_save(directory);
-    snprintf(command, sizeof command, "cd '%s' && cp -r whisper listed && cp -r whisper spoken",
+    snprintf(command, sizeof command,
+             "cd '%s' && cp -r whisper listed && cp -r whisper twice && cp -r whisper spoken",
              directory);
     assert_int_equal(system(command), 0);
     daemon_directory_write(directory, "listed/generation_config.json", HEADS, sizeof HEADS - 1);
+    daemon_directory_write(directory, "twice/generation_config.json", TWICE, sizeof TWICE - 1);
     daemon_directory_write(directory, "spoken/tokenizer.json", TOKENIZER, sizeof TOKENIZER - 1);
     fixture_serve("--models", directory);
     return 0;

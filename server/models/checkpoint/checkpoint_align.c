@@ -19,6 +19,15 @@ static int64_t find_layer(const struct model *model, int64_t block, int64_t head
     return layer >= 0 && head >= 0 && head < model->layers[layer].layer.q_heads ? layer : -1;
 }
 
+/* Whether head i is one before it; a list of heads that differ is no longer than the model is. */
+static bool is_listed(const int64_t (*heads)[2], int64_t i)
+{
+    for (int64_t earlier = 0; earlier < i; earlier++)
+        if (heads[earlier][0] == heads[i][0] && heads[earlier][1] == heads[i][1])
+            return true;
+    return false;
+}
+
 static bool take_heads(struct model *model, const struct json_numbers *numbers, struct fault *fault)
 {
     const int64_t count = numbers->shape[0];
@@ -30,7 +39,7 @@ static bool take_heads(struct model *model, const struct json_numbers *numbers, 
         const int64_t head = (int64_t)numbers->values[2 * i + 1];
         heads[i][0] = find_layer(model, block, head);
         heads[i][1] = head;
-        if (heads[i][0] < 0)
+        if (heads[i][0] < 0 || is_listed((const int64_t(*)[2])heads, i))
             return true;
     }
     model->align_heads = (const int64_t(*)[2])heads;
