@@ -227,12 +227,15 @@ struct fixed_chains {
     int64_t n;            /* outputs */
     struct fixed_row row[FIXED_ROWS];
     float *y[FIXED_ROWS];
-    const uint8_t *ahead; /* the part that follows, of the first output */
+    const uint8_t *ahead; /* a part further on, of the first output */
     int64_t ahead_stride, ahead_bytes;
 };
 
-/* The next part of LANES rows comes into the cache while this one is multiplied: of groups groups
- * each brings its share. */
+/* The next part would come too late. */
+enum { FIXED_AHEAD = 2 * ATTN_FIXED_PART };
+
+/* A part of LANES rows comes into the cache while this one is multiplied: of groups groups each
+ * brings its share. */
 INLINE void prefetch_part(const struct fixed_chains *chains, int group, const int groups)
 {
     const int rows = (int)LANES / groups;
@@ -469,13 +472,14 @@ static void add_span(const struct fixed_kind *kind, const struct attn_fixed_proj
     chains->ahead_bytes = ATTN_FIXED_PART / kind->numbers * kind->bytes;
     for (int64_t o = 0; o < project->out; o += LANES)
         for (int64_t i = first; i < end; i += ATTN_FIXED_PART) {
-            const bool is_last = i + ATTN_FIXED_PART >= end;
+            const int64_t next = i + FIXED_AHEAD;
+            const bool is_last = next >= end;
             turn_part(kind, project, panel, 0, o, i);
             chains->group = (i - first) / size;
             chains->count = least_of(end - i, ATTN_FIXED_PART) / size;
             chains->n = project->out - o;
             chains->ahead = (const uint8_t *)project->weight + (is_last ? o + LANES : o) * stride
-                            + (is_last ? first : i + ATTN_FIXED_PART) / kind->numbers * kind->bytes;
+                            + (is_last ? first + next - end : next) / kind->numbers * kind->bytes;
             for (int64_t r = 0; r < project->row_count; r += FIXED_ROWS, chains->ahead = NULL)
                 add_rows_of(kind, project, chains, rows, r, o);
         }
