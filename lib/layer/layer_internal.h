@@ -151,8 +151,6 @@ bool attn_layer_has_output(const struct attn_layer_problem *problem);
 
 /* -------------------------------------------------------------- a latent layer -- */
 
-struct attn_work;
-
 /* The product of the projections of query: q_down, or of other layers q_proj. */
 static inline const struct attn_linear *attn_layer_first(const struct attn_layer *layer)
 {
@@ -171,7 +169,6 @@ void attn_latent_lay_out(struct attn_layer_plan_full *plan);
 int64_t attn_latent_tasks(const struct attn_layer_plan_full *plan, enum attn_layer_stage kind);
 void attn_latent_run(const struct attn_layer_plan_full *plan, enum attn_layer_stage kind,
                      int64_t task, void *scratch, void *workspace);
-void attn_latent_work(const struct attn_layer_plan_full *plan, struct attn_work *work);
 
 /* Query and context as attention has them, and the context of heads behind it. The data of each is
  * that of the caller, for the plan, where scratch is NULL. */
@@ -180,7 +177,14 @@ struct attn_tensor attn_latent_sum(const struct attn_layer_plan_full *plan, void
 struct attn_tensor attn_latent_context(const struct attn_layer_plan_full *plan, void *scratch);
 
 /* Reserve scratch for length rows of columns numbers; returns its offset. */
-size_t attn_layer_reserve(struct attn_layer_plan_full *plan, int64_t length, int64_t columns);
+static inline size_t attn_layer_reserve(struct attn_layer_plan_full *plan, int64_t length,
+                                        int64_t columns)
+{
+    const size_t offset = plan->scratch_bytes;
+
+    plan->scratch_bytes += attn_align_up((size_t)(length * columns) * sizeof(float));
+    return offset;
+}
 
 /* The caller's tensor of an operand that is not projected, as [1, heads, length, head_dim]. */
 struct attn_tensor attn_operand_caller_view(const struct attn_operand *operand);

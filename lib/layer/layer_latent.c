@@ -9,7 +9,6 @@
  * its own. */
 #include "base/internal.h"
 #include "layer/layer_internal.h"
-#include "work.h"
 
 #include <string.h>
 
@@ -95,7 +94,6 @@ enum attn_status attn_latent_check(const struct attn_layer_problem *problem, con
     RETURN_IF(layer->v_norm.weight != NULL, ATTN_ERR_OPTION, "layer.v_norm");
     RETURN_IF(layer->k_proj.weight == NULL, ATTN_ERR_NO_DATA, "layer.k_proj");
     RETURN_IF(layer->q_norm.weight != NULL, ATTN_ERR_OPTION, "layer.q_norm");
-    RETURN_IF(layer->v_norm.weight != NULL, ATTN_ERR_OPTION, "layer.v_norm");
     RETURN_IF(layer->rope.query_growth > 0, ATTN_ERR_OPTION, "layer.rope.query_growth");
     RETURN_IF(layer->projected_max > 0, ATTN_ERR_OPTION, "layer.projected_max");
     RETURN_IF(layer->norms_follow_rope, ATTN_ERR_OPTION, "layer.norms_follow_rope");
@@ -280,26 +278,4 @@ void attn_latent_run(const struct attn_layer_plan_full *plan, enum attn_layer_st
         run_query(plan, task, scratch, workspace);
     else
         run_value(plan, task, scratch, workspace);
-}
-
-void attn_latent_work(const struct attn_layer_plan_full *plan, struct attn_work *work)
-{
-    const struct attn_layer_problem *problem = &plan->problem;
-    const struct attn_layer *layer = problem->layer;
-    const struct attn_latent *latent = &layer->latent;
-    const struct attn_linear *const linears[] = { &latent->k_up, &latent->v_up };
-    struct attn_product product = { .linear = &layer->q_proj,
-                                    .row_count = problem->query.shape[2],
-                                    .kernels = plan->attention.kernels };
-
-    if (latent->q_down.weight != NULL)
-        attn_product_work(&product, work);
-    for (int i = 0; i < (problem->context != NULL ? 2 : 1); i++) {
-        struct attn_linear all = *linears[i];
-        all.out *= layer->q_heads;
-        product.linear = &all;
-        attn_product_work(&product, work);
-    }
-    work->moved_numbers += 2 * (double)product.row_count * (double)layer->q_heads
-                           * (double)(layer->head_dim - latent->rank);
 }

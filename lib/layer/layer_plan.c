@@ -235,14 +235,6 @@ static void add_stage(struct attn_layer_plan_full *plan, enum attn_layer_stage k
     plan->task_count[plan->stage_count++] = task_count;
 }
 
-size_t attn_layer_reserve(struct attn_layer_plan_full *plan, int64_t length, int64_t columns)
-{
-    const size_t offset = plan->scratch_bytes;
-
-    plan->scratch_bytes += attn_align_up((size_t)(length * columns) * sizeof(float));
-    return offset;
-}
-
 /* Where a selection reads all keys, attention is as without it. */
 static bool reads_some(const struct attn_layer_plan_full *plan)
 {

@@ -379,6 +379,29 @@ void attn_layer_product_work(const struct attn_layer_plan *plan, enum attn_layer
         add_linear(&problem->layer->gate_proj, problem->query.shape[2], work);
 }
 
+/* The products that a latent layer has besides, and the columns that are copied. */
+static void add_latent(const struct attn_layer_plan_full *plan, struct attn_work *work)
+{
+    const struct attn_layer_problem *problem = &plan->problem;
+    const struct attn_layer *layer = problem->layer;
+    const struct attn_latent *latent = &layer->latent;
+    const struct attn_linear *const linears[] = { &latent->k_up, &latent->v_up };
+    struct attn_product product = { .linear = &layer->q_proj,
+                                    .row_count = problem->query.shape[2],
+                                    .kernels = plan->attention.kernels };
+
+    if (latent->q_down.weight != NULL)
+        attn_product_work(&product, work);
+    for (int i = 0; i < (problem->context != NULL ? 2 : 1); i++) {
+        struct attn_linear all = *linears[i];
+        all.out *= layer->q_heads;
+        product.linear = &all;
+        attn_product_work(&product, work);
+    }
+    work->moved_numbers += 2 * (double)product.row_count * (double)layer->q_heads
+                           * (double)(layer->head_dim - latent->rank);
+}
+
 /* Every part is read once: its context and its lse. */
 static void add_merge(const struct attn_layer_plan_full *plan, struct attn_work *work)
 {
@@ -405,7 +428,7 @@ void attn_layer_work(const struct attn_layer_plan *plan, struct attn_work *work)
         add_operands(problem, work);
         add_gate(problem, work);
         if (attn_layer_is_latent(problem->layer))
-            attn_latent_work(full, work);
+            add_latent(full, work);
         add_append(problem, work);
         if (problem->weight_map != NULL)
             plan_work_reduced(&full->attention, problem->weight_map, problem->past_len, work);
