@@ -212,6 +212,26 @@ static const struct gguf_model MODELS[] = {
       "blk.#.post_attention_norm.weight 64, blk.#.post_ffw_norm.weight 64, " GEMMA4_NARROW("0")
           GEMMA4_WIDE("1") GEMMA4_NARROW("2") GEMMA4_WIDE("3") GATED,
       GGUF_DECODER, 4 },
+    { "gemma4-experts", "gemma4",
+      COMMON RMS
+      ".rope.dimension_count I 32, .rope.dimension_count_swa I 16, .rope.freq_base f 1000, "
+      ".rope.freq_base_swa f 500, .attention.key_length I 32, .attention.value_length I 32, "
+      ".attention.key_length_swa I 16, .attention.value_length_swa I 16, "
+      ".attention.head_count_kv I 2, "
+      ".attention.sliding_window I 4, .attention.sliding_window_pattern [ 10, "
+      ".embedding_length_per_layer_input I 0, .expert_count I 4, .expert_used_count I 2, "
+      ".expert_feed_forward_length I 32, ",
+      EMBED NORM_END NORMS
+      "rope_freqs.weight 16, blk.#.layer_output_scale.weight 1, "
+      "blk.#.post_attention_norm.weight 64, blk.#.post_ffw_norm.weight 64, "
+      "blk.#.ffn_gate_inp.weight 4x64, blk.#.ffn_gate_inp.scale 64, "
+      "blk.#.ffn_gate_up_exps.weight 4x64x64, blk.#.ffn_down_exps.weight 4x64x32, "
+      "blk.#.ffn_down_exps.scale 4, blk.#.pre_ffw_norm_2.weight 64, "
+      "blk.#.post_ffw_norm_1.weight 64, blk.#.post_ffw_norm_2.weight 64, " GEMMA4_NARROW(
+          "0") "blk.1.attn_q.weight 128x64, blk.1.attn_k.weight 64x64, blk.1.attn_output.weight "
+               "64x128, "
+               "blk.1.attn_q_norm.weight 32, blk.1.attn_k_norm.weight 32, " GATED,
+      GGUF_DECODER, 2 },
     { "glm4moe", "glm4moe",
       COMMON GROUPED RMS ".rope.dimension_count I 8, .rope.freq_base f 1000, "
                          ".attention.key_length I 16, .attention.value_length I 16, "
@@ -535,7 +555,7 @@ static void fill_tensor(const char *architecture, const char *name, float *value
     if (ends(name, "rope_freqs.weight") && strcmp(architecture, "gemma4") == 0)
         for (int64_t i = 0; i < count; i++)
             values[i] = i < count / 4 ? 1 : 1e30F;
-    else if (ends(name, "norm.weight") || ends(name, "norm_2.weight")
+    else if (ends(name, "norm.weight") || ends(name, "norm_2.weight") || ends(name, "norm_1.weight")
              || ends(name, "output_scale.weight"))
         fill_floats(&fill, values, count, 0.5F, 1.5F);
     else if (ends(name, ".ssm_a"))

@@ -149,6 +149,8 @@ static bool finish_gemma4(const struct checkpoint_gguf_file *file)
                         false)
            && checkpoint_gguf_add_flag(file, "attention_k_eq_v",
                                        full >= 0 && !checkpoint_gguf_has(file, name))
+           && checkpoint_gguf_add_flag(file, "enable_moe_block",
+                                       checkpoint_gguf_has(file, "blk.0.ffn_gate_inp.weight"))
            && add_rope(file);
 }
 
@@ -249,9 +251,17 @@ const struct checkpoint_gguf checkpoint_ggufs_gemmas[] = {
       "head_dim=attention.key_length_swa|global_head_dim=attention.key_length|"
       "num_kv_shared_layers=attention.shared_kv_layers?0|"
       "hidden_size_per_layer_input=embedding_length_per_layer_input?0|"
+      "num_experts=expert_count?|top_k_experts=expert_used_count?|"
       "sliding_window=attention.sliding_window|"
-      "final_logit_softcapping=final_logit_softcapping?|rms_norm_eps=" RMS,
-      .tensors = GEMMA2_NAMES TOKEN_NAMES IN_BLOCK("layer_output_scale", "layer_scalar!"),
+      "final_logit_softcapping=final_logit_softcapping?30|rms_norm_eps=" RMS,
+      .tensors = GEMMA2_NAMES TOKEN_NAMES IN_BLOCK("layer_output_scale", "layer_scalar!")
+          IN_BLOCK("ffn_gate_inp", "router.proj") IN_BLOCK("ffn_gate_inp.scale", "router.scale")
+              IN_BLOCK("ffn_gate_up_exps", "experts.gate_up_proj")
+                  IN_BLOCK("ffn_down_exps", "experts.down_proj")
+                      IN_BLOCK("ffn_down_exps.scale", "router.per_expert_scale")
+                          IN_BLOCK("pre_ffw_norm_2", "pre_feedforward_layernorm_2")
+                              IN_BLOCK("post_ffw_norm_1", "post_feedforward_layernorm_1")
+                                  IN_BLOCK("post_ffw_norm_2", "post_feedforward_layernorm_2"),
       .reads = "attention.shared_kv_layers",
       .finish = finish_gemma4 },
     { .architecture = NULL },
