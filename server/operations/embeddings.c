@@ -1,5 +1,5 @@
 /* embeddings.c - vectors of texts: /v1/embeddings in the form of OpenAI, and /embed in that of
- * text-embeddings-inference. */
+ * text-embeddings-inference; in that form too the rows of their tokens, /embed_all. */
 #include "operations/vector_call.h"
 
 #include "base/base64.h"
@@ -32,14 +32,27 @@ static const struct field OPENAI_ROWS[] = {
     COMMON_ROWS,
 };
 
+#define TEXT_ROWS                                                                                  \
+    { .name = "inputs", .kind = FIELD_OWN, .own = read_inputs },                                   \
+        { .name = "truncate",                                                                      \
+          .kind = FIELD_BOOL,                                                                      \
+          .offset = AT(truncate),                                                                  \
+          .has = AT(has_truncate) },                                                               \
+        { ENUM_OF(truncation_direction, vector_directions, VECTOR_DIRECTIONS),                     \
+          .offset = AT(direction) },                                                               \
+    {                                                                                              \
+        .name = "prompt_name", .kind = FIELD_STRING, .offset = AT(prompt_name)                     \
+    }
+
 static const struct field EMBED_ROWS[] = {
-    { .name = "inputs", .kind = FIELD_OWN, .own = read_inputs },
+    TEXT_ROWS,
     { .name = "normalize", .kind = FIELD_BOOL, .offset = AT(normalize), .has = AT(has_normalize) },
-    { .name = "truncate", .kind = FIELD_BOOL, .offset = AT(truncate), .has = AT(has_truncate) },
-    { ENUM_OF(truncation_direction, vector_directions, VECTOR_DIRECTIONS),
-      .offset = AT(direction) },
-    { .name = "prompt_name", .kind = FIELD_STRING, .offset = AT(prompt_name) },
     COMMON_ROWS,
+};
+
+static const struct field ALL_ROWS[] = {
+    TEXT_ROWS,
+    { .name = "model", .kind = FIELD_STRING, .offset = AT(model_name) },
 };
 
 static const struct field_table openai_fields = { .rows = OPENAI_ROWS,
@@ -51,6 +64,11 @@ static const struct field_table embed_fields = { .rows = EMBED_ROWS,
                                                  .policy = FIELDS_LISTED,
                                                  .bytes = sizeof(struct vector_asked) };
 
+static const struct field_table all_fields = { .rows = ALL_ROWS,
+                                               .count = COUNT_OF(ALL_ROWS),
+                                               .policy = FIELDS_LISTED,
+                                               .bytes = sizeof(struct vector_asked) };
+
 static bool read_body(struct call *call, const struct field_table *table, const char *inputs_name,
                       struct fault *fault)
 {
@@ -59,7 +77,10 @@ static bool read_body(struct call *call, const struct field_table *table, const 
     if (!asked || !vector_call_find_model(call, asked, vector_has_embedding, &model, fault)
         || !vector_call_make_items(call, asked, model, fault))
         return false;
-    vector_call_embed(call, asked);
+    if (table == &all_fields)
+        vector_call_answer_rows(call);
+    else
+        vector_call_embed(call, asked);
     return true;
 }
 
@@ -68,12 +89,22 @@ static bool read_openai(struct call *call, struct fault *fault)
     return read_body(call, &openai_fields, "input", fault);
 }
 
-static bool read_embed(struct call *call, struct fault *fault)
+static bool read_texts(struct call *call, const struct field_table *table, struct fault *fault)
 {
-    if (!read_body(call, &embed_fields, "inputs", fault))
+    if (!read_body(call, table, "inputs", fault))
         return false;
     vector_call_cut(call, vector_asked_of(call));
     return vector_call_add_prompt(call, vector_asked_of(call), fault);
+}
+
+static bool read_embed(struct call *call, struct fault *fault)
+{
+    return read_texts(call, &embed_fields, fault);
+}
+
+static bool read_all(struct call *call, struct fault *fault)
+{
+    return read_texts(call, &all_fields, fault);
 }
 
 /* -------------------------------------------------------------------- answers -- */
@@ -119,16 +150,28 @@ static bool write_openai(struct call *call, struct fault *fault)
     return text_finish(text, fault);
 }
 
-static bool write_embed(struct call *call, struct fault *fault)
+/* The tensor of each item. */
+static bool write_tensors(struct call *call, vector_tensor *tensor, struct fault *fault)
 {
     struct text *text = &call->text;
     text_raw(text, "[");
     for (int64_t i = 0; i < trace_request_of(call)->item_count; i++) {
+        const struct trace_tensor *numbers = tensor(call, i);
         text_raw(text, i > 0 ? "," : "");
-        text_tensor(text, vector_call_at(call, i)->values, 1, vector_call_at(call, i)->shape);
+        text_tensor(text, numbers->values, numbers->rank, numbers->shape);
     }
     text_raw(text, "]\n");
     return text_finish(text, fault);
+}
+
+static bool write_embed(struct call *call, struct fault *fault)
+{
+    return write_tensors(call, vector_call_at, fault);
+}
+
+static bool write_all(struct call *call, struct fault *fault)
+{
+    return write_tensors(call, vector_call_rows_at, fault);
 }
 
 const struct operation embeddings_call = { .kind = &trace_kind,
@@ -141,3 +184,8 @@ const struct operation embed_call = { .kind = &trace_kind,
                                       .read = read_embed,
                                       .explain = vector_call_explain,
                                       .finish = write_embed };
+const struct operation embed_all_call = { .kind = &trace_kind,
+                                          .formats = operation_formats_json,
+                                          .read = read_all,
+                                          .explain = vector_call_explain,
+                                          .finish = write_all };

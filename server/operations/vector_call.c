@@ -218,6 +218,13 @@ void vector_call_embed(const struct call *call, const struct vector_asked *asked
     }
 }
 
+void vector_call_answer_rows(const struct call *call)
+{
+    const struct trace_request *request = trace_request_of(call);
+    for (int64_t i = 0; i < request->item_count; i++)
+        request->items[i].final_rows = true;
+}
+
 /* ---------------------------------------------------------------------- faults -- */
 
 /* Faults of a trace are at the names of its fields, or at those of the inputs: "/text",
@@ -276,4 +283,13 @@ const struct trace_tensor *vector_call_at(const struct call *call, int64_t i)
     while (s < MODEL_STREAMS_MAX - 1 && !streams[s].vector.numbers.values)
         s++;
     return &streams[s].vector.numbers;
+}
+
+const struct trace_tensor *vector_call_rows_at(const struct call *call, int64_t i)
+{
+    const struct trace_stream *streams = trace_request_of(call)->items[i].streams;
+    int s = 0;
+    while (s < MODEL_STREAMS_MAX - 1 && !streams[s].rows.values)
+        s++;
+    return &streams[s].rows;
 }

@@ -48,8 +48,9 @@ void vector_call_cut(const struct call *call, const struct vector_asked *asked);
 bool vector_call_add_prompt(struct call *call, const struct vector_asked *asked,
                             struct fault *fault);
 
-/* Asks for the embedding of each item. */
+/* Asks for the embedding of each item, or for the rows that leave the model. */
 void vector_call_embed(const struct call *call, const struct vector_asked *asked);
+void vector_call_answer_rows(const struct call *call);
 
 /* For explain: the fault of an item is one of the input's place in the body. */
 void vector_call_explain(const struct call *call, struct fault *fault);
@@ -59,8 +60,9 @@ static inline const struct vector_asked *vector_asked_of(const struct call *call
     return trace_request_of(call)->asked;
 }
 
-/* Tokens that the call's inputs have; the vector of one. */
+/* Tokens that the call's inputs have; the vector of one, and the rows of one. */
 int64_t vector_call_tokens(const struct call *call);
-const struct trace_tensor *vector_call_at(const struct call *call, int64_t i);
+typedef const struct trace_tensor *vector_tensor(const struct call *call, int64_t i);
+vector_tensor vector_call_at, vector_call_rows_at;
 
 #endif

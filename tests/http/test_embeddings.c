@@ -1,5 +1,5 @@
-/* test_embeddings.c - POST /v1/embeddings and POST /embed: the vectors of traces to the bit, in the
- * forms of OpenAI and of text-embeddings-inference.
+/* test_embeddings.c - POST /v1/embeddings, /embed and /embed_all: the vectors of traces to the bit,
+ * in the forms of OpenAI and of text-embeddings-inference.
  *
  * Requests marked TEI are those of text-embeddings-inference's README.md and docs/source/en/
  * quick_tour.md (Apache-2.0), as they stand. */
@@ -267,6 +267,47 @@ TEST(embed)
     answer = post_list("/embed", JSON({"inputs":[[1,3,2],[4]],"dimensions":3}));
     expect_vector(cJSON_GetArrayItem(answer, 0), "\"tokens\":[1,3,2],\"dimensions\":3");
     cJSON_Delete(answer);
+}
+
+/* The rows of a trace of the same input. */
+static void expect_rows(const cJSON *rows, const char *fields)
+{
+    struct request_text body = { .data = NULL };
+    request_text_add(&body, "{\"model\":\"%s\",\"layers\":[],\"outputs\":[\"hidden_states\"],%s}",
+                     MODEL, fields);
+    cJSON *answer = answer_post(&client, "/v1/trace", body.data);
+    if (!cJSON_Compare(rows, member(answer, "final_hidden_states"), 1))
+        fail_msg("%s: the rows differ from those of a trace", fields);
+    cJSON_Delete(answer);
+    free(body.data);
+}
+
+TEST(embed_all)
+{
+    cJSON *answer = post_list("/embed_all", "{\"inputs\":\"What is Deep Learning?\"}");
+    assert_int_equal(cJSON_GetArraySize(answer), 1);
+    expect_rows(cJSON_GetArrayItem(answer, 0), "\"text\":\"What is Deep Learning?\"");
+    cJSON_Delete(answer);
+    answer =
+        post_list("/embed_all", "{\"inputs\":[\"sat\",\"on mats\"],\"prompt_name\":\"query\"}");
+    assert_int_equal(cJSON_GetArraySize(answer), 2);
+    expect_rows(cJSON_GetArrayItem(answer, 0), "\"text\":\"the cat sat\"");
+    expect_rows(cJSON_GetArrayItem(answer, 1), "\"text\":\"the cat on mats\"");
+    cJSON_Delete(answer);
+    answer = post_list("/embed_all", "{\"inputs\":[\"the cats sat on mats. cat\"],"
+                                     "\"truncate\":true,\"truncation_direction\":\"Left\"}");
+    assert_int_equal(cJSON_GetArraySize(cJSON_GetArrayItem(answer, 0)), 8);
+    expect_rows(cJSON_GetArrayItem(answer, 0), "\"tokens\":[1,5,8,9,7,6,4,2]");
+    cJSON_Delete(answer);
+    answer = post_list("/embed_all", "{\"inputs\":[[1,3,2],[4]]}");
+    expect_rows(cJSON_GetArrayItem(answer, 0), "\"tokens\":[1,3,2]");
+    expect_rows(cJSON_GetArrayItem(answer, 1), "\"tokens\":[4]");
+    cJSON_Delete(answer);
+    answer_refused(&client, "/embed_all", "{\"inputs\":\"sat\",\"normalize\":true}", 400, "field",
+                   "/normalize");
+    answer_refused(&client, "/embed_all", "{\"truncate\":true}", 400, "field", "/inputs");
+    answer_refused(&client, "/embed_all", "{\"inputs\":[[1],[1,99]]}", 400, "option",
+                   "/inputs/1/1");
 }
 
 /* What npm's @huggingface/inference 4.13.30 sends for a featureExtraction({endpointUrl, inputs,
