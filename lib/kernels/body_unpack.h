@@ -101,9 +101,23 @@ INLINE void integers_q4_1(int8_t *to, const uint8_t *block)
     integers_of_nibbles(to, block + 4, 16, 0);
 }
 
-/* Eight places of one byte, and eight of the next one. */
-#define EIGHT_OF(i)      i, i, i, i, i, i, i, i
-#define EIGHTS(bytes, i) __builtin_shufflevector(bytes, bytes, EIGHT_OF(i), EIGHT_OF((i) + 1))
+/* Bytes 0 and 1 eight times each, or 2 and 3. SSE2 can but interleave bytes. */
+INLINE sixteen_bytes eight_times(sixteen_bytes bytes, const bool is_high)
+{
+#if defined(__SSE2__) && !defined(__SSSE3__)
+    bytes = __builtin_shufflevector(bytes, bytes, 0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+    bytes = __builtin_shufflevector(bytes, bytes, 0, 1, 0, 1, 2, 3, 2, 3, 4, 5, 4, 5, 6, 7, 6, 7);
+    return is_high ? __builtin_shufflevector(bytes, bytes, 8, 9, 10, 11, 8, 9, 10, 11, 12, 13, 14,
+                                             15, 12, 13, 14, 15)
+                   : __builtin_shufflevector(bytes, bytes, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 4, 5,
+                                             6, 7);
+#else
+    return is_high ? __builtin_shufflevector(bytes, bytes, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3,
+                                             3, 3)
+                   : __builtin_shufflevector(bytes, bytes, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1,
+                                             1, 1);
+#endif
+}
 
 /* 32 integers of 5 bits less zero: nibbles of 16 bytes, first all low ones, and the bits of four
  * bytes before them in the same order. */
@@ -116,8 +130,8 @@ INLINE void integers_of_fifths(int8_t *to, const uint8_t *bits, const uint8_t ze
 
     memcpy(&all, bits, sizeof all);
     memcpy(&both, bits + 4, sizeof both);
-    const sixteen_bytes low = (sixteen_bytes)((EIGHTS(all, 0) & PLACES) != 0) & 16;
-    const sixteen_bytes high = (sixteen_bytes)((EIGHTS(all, 2) & PLACES) != 0) & 16;
+    const sixteen_bytes low = (sixteen_bytes)((eight_times(all, false) & PLACES) != 0) & 16;
+    const sixteen_bytes high = (sixteen_bytes)((eight_times(all, true) & PLACES) != 0) & 16;
     const sixteen_bytes first = ((both & 15) | low) - zero, second = (both >> 4 | high) - zero;
     memcpy(to, &first, sizeof first);
     memcpy(to + 16, &second, sizeof second);
