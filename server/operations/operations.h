@@ -21,6 +21,7 @@
     X("POST", "/rerank", INFER, rerank_call)                                                       \
     X("POST", "/embed", INFER, embed_call)                                                         \
     X("POST", "/embed_all", INFER, embed_all_call)                                                 \
+    X("POST", "/similarity", INFER, similarity_call)                                               \
     X("POST", "/v1/effects", INFER, effects_call)                                                  \
     X("POST", "/v1/trace", INFER, trace_single)                                                    \
     X("POST", "/v1/trace/batch", INFER, trace_batch)                                               \

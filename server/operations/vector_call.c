@@ -18,6 +18,19 @@ const char *const vector_poolings[VECTOR_POOLINGS] = {
 const char *const vector_directions[VECTOR_DIRECTIONS] = { "right", "left", "Right", "Left" };
 const char *const vector_encodings[VECTOR_ENCODINGS] = { "float", "base64" };
 
+static void take_objects(struct vector_asked *asked)
+{
+    const struct vector_parameters *parameters = &asked->parameters;
+    if (asked->compared.sentences.count > 0)
+        asked->inputs = asked->compared.sentences;
+    if (!asked->has_parameters)
+        return;
+    asked->prompt_name = parameters->prompt_name;
+    asked->has_truncate = parameters->has_truncate;
+    asked->truncate = parameters->truncate;
+    asked->direction = parameters->direction;
+}
+
 struct vector_asked *vector_call_read(struct call *call, const struct field_table *table,
                                       const char *inputs_name, struct fault *fault)
 {
@@ -32,6 +45,7 @@ struct vector_asked *vector_call_read(struct call *call, const struct field_tabl
     trace_request_of(call)->asked = asked;
     if (!operation_read_fields(call, table, asked, fault))
         return NULL;
+    take_objects(asked);
     if (asked->inputs.count > 0)
         return asked;
     snprintf(pointer, sizeof pointer, "/%s", inputs_name);

@@ -7,6 +7,17 @@
 #include "operations/plan/trace_job.h"
 #include "operations/prompts.h"
 
+/* Objects of the body of /similarity, whose members go to those of struct vector_asked. */
+struct vector_compared {
+    struct byte_slice source;
+    struct prompts sentences;
+};
+struct vector_parameters {
+    const char *prompt_name;
+    bool has_truncate, truncate;
+    int direction;
+};
+
 /* The body. What a call has no field for stays 0. */
 struct vector_asked {
     const char *model_name, *user, *prompt_name;
@@ -16,6 +27,9 @@ struct vector_asked {
     struct byte_slice query;          /* data NULL: none came */
     int pooling, direction, encoding; /* of the names below */
     int64_t dimensions;
+    bool has_parameters;
+    struct vector_compared compared;
+    struct vector_parameters parameters;
 };
 
 extern const char *const vector_poolings[], *const vector_directions[], *const vector_encodings[];

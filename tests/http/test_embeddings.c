@@ -310,6 +310,67 @@ TEST(embed_all)
                    "/inputs/1/1");
 }
 
+/* The cosine of two texts, from their vectors of any length. */
+static double cosine(const char *first, const char *second)
+{
+    char body[256];
+    double dot = 0, squares[2] = { 0, 0 };
+    snprintf(body, sizeof body, "{\"inputs\":[\"%s\",\"%s\"],\"normalize\":false}", first, second);
+    cJSON *vectors = post_list("/embed", body);
+    for (int i = 0; i < 12; i++) {
+        const double a = cJSON_GetArrayItem(cJSON_GetArrayItem(vectors, 0), i)->valuedouble;
+        const double b = cJSON_GetArrayItem(cJSON_GetArrayItem(vectors, 1), i)->valuedouble;
+        dot += a * b;
+        squares[0] += a * a;
+        squares[1] += b * b;
+    }
+    cJSON_Delete(vectors);
+    return dot / sqrt(squares[0] * squares[1]);
+}
+
+static void expect_number(const cJSON *list, int i, double want)
+{
+    assert_true(fabs(cJSON_GetArrayItem(list, i)->valuedouble - want) < 1e-6);
+}
+
+static void similarity_refused(const char *body, const char *code, const char *pointer)
+{
+    answer_refused(&client, "/similarity", body, 400, code, pointer);
+}
+
+TEST(similarity)
+{
+    cJSON *answer =
+        post_list("/similarity", "{\"inputs\":{\"source_sentence\":\"the cat\",\"sentences\":"
+                                 "[\"on mats\",\"the cat\",\"the cats sat on mats. cat\"]}}");
+    assert_int_equal(cJSON_GetArraySize(answer), 3);
+    expect_number(answer, 0, cosine("the cat", "on mats"));
+    expect_number(answer, 1, 1);
+    expect_number(answer, 2, cosine("the cat", "the cats sat on mats. cat"));
+    cJSON_Delete(answer);
+    answer =
+        post_list("/similarity", "{\"inputs\":{\"sentences\":[\"sat\"],\"source_sentence\":\"on\"},"
+                                 "\"parameters\":{\"truncate\":false,\"prompt_name\":\"query\"}}");
+    expect_number(answer, 0, cosine("the cat on", "the cat sat"));
+    cJSON_Delete(answer);
+#define LONG  "\"the cats sat on mats. cat the cats sat on mats. cat\""
+#define WHOLE ",\"parameters\":{\"truncate\":false}}"
+    similarity_refused("{\"inputs\":{\"source_sentence\":\"on\",\"sentences\":[\"sat\"," LONG
+                       "]}" WHOLE,
+                       "length", "/inputs/sentences/1");
+    similarity_refused("{\"inputs\":{\"source_sentence\":" LONG ",\"sentences\":[\"sat\"]}" WHOLE,
+                       "length", "/inputs/source_sentence");
+    similarity_refused("{\"inputs\":{\"source_sentence\":\"on\",\"sentences\":[]}}", "option",
+                       "/inputs/sentences");
+    similarity_refused("{\"inputs\":{\"source_sentence\":\"on\",\"sentences\":[1]}}", "type",
+                       "/inputs/sentences");
+    similarity_refused("{\"inputs\":{\"sentences\":[\"on\"]}}", "field", "/inputs/source_sentence");
+    similarity_refused("{\"inputs\":{\"source_sentence\":\"on\"}}", "field", "/inputs/sentences");
+    similarity_refused("{\"inputs\":{\"source_sentence\":\"on\",\"sentences\":[\"sat\"]},"
+                       "\"parameters\":{\"prompt_name\":\"no\"}}",
+                       "option", "/parameters/prompt_name");
+}
+
 /* What npm's @huggingface/inference 4.13.30 sends for a featureExtraction({endpointUrl, inputs,
  * normalize, truncate, truncation_direction}). */
 TEST(embed_of_client)

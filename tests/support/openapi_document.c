@@ -122,7 +122,7 @@ void openapi_expect_status(struct http_client *from, const struct openapi_call *
 /* A good call of an operation that needs nothing but the first example of its body, or NULL. */
 static const struct openapi_call *example_of(const cJSON *path, const cJSON *operation)
 {
-    static struct openapi_call made[16];
+    static struct openapi_call made[24];
     static int count;
     for (int i = 0; i < count; i++)
         if (made[i].pattern == path->string)
