@@ -36,9 +36,9 @@ export function problemOf({ tensors, fields }, description, layer) {
         model: description?.name ?? 'sdpa', layer: place?.index ?? 0, tensors: own, fields: options, labels,
         heads: place ? heads : query.heads, kvHeads: place?.kv_heads ?? key.heads, rows: query.rows, keys: key.rows,
         headDim, isSdpa: !place,
-        scale: options.scale ?? place?.options.scale ?? 1 / Math.sqrt(headDim),
-        causal: options.causal ?? place?.options.causal ?? false,
-        softcap: options.softcap ?? place?.options.softcap ?? 0,
+        scale: options.scale ?? place?.options?.scale ?? 1 / Math.sqrt(headDim),
+        causal: options.causal ?? place?.options?.causal ?? false,
+        softcap: options.softcap ?? place?.options?.softcap ?? 0,
         isCross: Boolean(own.key) && (query.rows !== key.rows || place?.kind === 'cross'),
     };
 }
