@@ -49,9 +49,9 @@ TEST(symbols_are_those_of_the_headers)
 TEST(plans_have_the_sizes_of_the_abi)
 {
     assert_int_equal(sizeof(struct attn_plan), 1328);
-    assert_int_equal(sizeof(struct attn_layer_plan), 2232);
+    assert_int_equal(sizeof(struct attn_layer_plan), 2264);
     assert_int_equal(sizeof(struct attn_gradient_plan), 1944);
-    assert_int_equal(sizeof(struct attn_layer_gradient_plan), 5600);
+    assert_int_equal(sizeof(struct attn_layer_gradient_plan), 5616);
 }
 
 TEST(libc_and_libm_are_all_it_needs)

@@ -26,8 +26,8 @@ class _Tensor(ctypes.Structure):
 
 class _Options(ctypes.Structure):
     _fields_ = [("scale", ctypes.c_double), ("softcap", ctypes.c_double), ("causal", ctypes.c_bool),
-                ("window_left", _i64), ("window_right", _i64), ("chunk", _i64), ("dropout", ctypes.c_float), ("seed", ctypes.c_uint64),
-                ("normalizer", _int), ("softmax_precision", _int), ("precision", _int),
+                ("window_left", _i64), ("window_right", _i64), ("chunk", _i64), ("dropout", ctypes.c_float),
+                ("seed", ctypes.c_uint64), ("normalizer", _int), ("softmax_precision", _int), ("precision", _int),
                 ("is_prefix_stable", ctypes.c_bool)]
 
 
@@ -442,8 +442,8 @@ class _Call:
         head_dim = self.shapes["query"][3]
         try:
             self.problem.options = _Options(scale if scale is not None else max(head_dim, 1) ** -0.5, softcap,
-                                            is_causal, left, right, dropout_p, seed, normalizer == "sparsemax", 0, 0,
-                                            False)
+                                            is_causal, left, right, 0, dropout_p, seed, normalizer == "sparsemax", 0,
+                                            0, False)
         except TypeError:
             for name, value, kind in (("dropout_p", dropout_p, ctypes.c_float), ("softcap", softcap, ctypes.c_double),
                                       ("seed", seed, ctypes.c_uint64), ("scale", scale, ctypes.c_double)):
