@@ -119,7 +119,7 @@ INLINE void add_word(const enum blocks_layout layout, const int rows, const int 
         UNROLL
         for (int v = 0; v < vectors; v++) {
             const vec integers = integer_at(layout, (uvec)words[v], bit, k, chains->panel->values);
-            const vec weight = integers * scales->by[v] - scales->less[k % 2][v];
+            const vec weight = multiply_add(integers, scales->by[v], -scales->less[k % 2][v]);
             UNROLL
             for (int r = 0; r < rows; r++)
                 sums[r * vectors + v] += chains->x[r][chains->chain[v].i + column + k] * weight;

@@ -22,11 +22,6 @@ enum {
     FIXED_ROWS = 8                       /* that share a chain */
 };
 
-INLINE vec multiply_add(vec a, vec b, vec c)
-{
-    return __builtin_ia32_vfmaddps512_mask(a, b, c, (uint16_t)-1, 4);
-}
-
 /* Rounded to nearest, ties to even. */
 INLINE ivec nearest_integers(vec x)
 {

@@ -64,11 +64,26 @@ INLINE vec nibble_value(uvec words, const int bit, vec values)
 }
 #endif
 
-/* Without a fused multiply-add a product that is too large rounds. */
-#if defined(__FMA__) || defined(__AVX512F__)
+/* a * b + c, rounded once where HAS_FUSED. It is named, as compilers fuse the two operations only
+ * where they optimise; without it a product that is too large rounds. */
+#if VEC_BYTES == 64 && defined(__AVX512F__)
 #define HAS_FUSED true
+INLINE vec multiply_add(vec a, vec b, vec c)
+{
+    return __builtin_ia32_vfmaddps512_mask(a, b, c, (uint16_t)-1, 4);
+}
+#elif VEC_BYTES == 32 && defined(__FMA__)
+#define HAS_FUSED true
+INLINE vec multiply_add(vec a, vec b, vec c)
+{
+    return __builtin_ia32_vfmaddps256(a, b, c);
+}
 #else
 #define HAS_FUSED false
+INLINE vec multiply_add(vec a, vec b, vec c)
+{
+    return a * b + c;
+}
 #endif
 
 /* Those of 4 bits whose values are no steps of one need a table. */
@@ -223,8 +238,9 @@ INLINE void turn_integers(const enum attn_blocks blocks, struct blocks_panel *pa
 
 /* ---------------------------------------------------------------------------------- scales -- */
 
-/* The four bytes that begin offset bytes behind each row. */
-#if VEC_BYTES == 64 && defined(__AVX512F__)
+/* The four bytes that begin offset bytes behind each row. gcc takes rows for aligned to a vector,
+ * which they are not in the frames that AddressSanitizer makes. */
+#if VEC_BYTES == 64 && defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
 typedef int32_t eight_words __attribute__((vector_size(32)));
 typedef long long eight_places __attribute__((vector_size(64)));
 
