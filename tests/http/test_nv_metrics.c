@@ -116,7 +116,8 @@ TEST(failures)
     answer_refused(&client, PATH, "{\"model\":\"sdpa\",\"query\":[[1]],\"key\":[[1,2]]}", 400,
                    "shape", NULL);
     expect_failures("sdpa", 0, 0, 0, 1);
-    leave_after(slow, 0.2); /* the client leaves in the middle of the computation */
+    leave_after(slow,
+                0.2 * daemon_slowness()); /* the client leaves in the middle of the computation */
     expect_failures("sdpa", 0, 1, 0, 1);
     const char *const headers[] = { "X-Timeout-Ms: 500", "Content-Type: application/json", NULL };
     answer_send_refused(&client,
