@@ -68,14 +68,17 @@ static double seconds_of_batch(int requests, const char *fields)
 }
 
 /* The time follows from the bytes of the batch, not from how many requests have the text, alone or
- * as the first of a pair. */
+ * as the first of a pair. Sanitizers, under which copying takes as long as reading, are left out.
+ */
 TEST(shared_text_is_read_once)
 {
+    if (daemon_slowness() > 1)
+        skip();
     static const char *const FIELDS[] = { "", "\"pair\":\"the mat\"" };
     for (int i = 0; i < 2; i++) {
         const double of_one = seconds_of_batch(1, FIELDS[i]);
         const double of_many = seconds_of_batch(200, FIELDS[i]);
-        if (of_many > 40 * of_one + 0.5 * daemon_slowness())
+        if (of_many > 40 * of_one + 0.5)
             fail_msg("%.3f s for one request, %.3f s for 200", of_one, of_many);
     }
 }
