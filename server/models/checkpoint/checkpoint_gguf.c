@@ -15,7 +15,8 @@ enum { KEY_BYTES = 160, FIELD_BYTES = 64, EXPERTS_MAX = 4096 };
 /* ----------------------------------------------------------------- the row -- */
 
 static const struct checkpoint_gguf *const TABLES[] = { checkpoint_ggufs, checkpoint_ggufs_newer,
-                                                        checkpoint_ggufs_gemmas };
+                                                        checkpoint_ggufs_gemmas,
+                                                        checkpoint_ggufs_hybrids };
 enum { TABLE_COUNT = sizeof TABLES / sizeof TABLES[0], NAMES_MAX = 64 };
 
 /* Whether the file has the tensor, or the key behind a dot. */

@@ -31,6 +31,26 @@ double checkpoint_gguf_number(const struct checkpoint_gguf_file *file, const cha
     return value && gguf_number(value, &number) ? number : otherwise;
 }
 
+double checkpoint_gguf_number_of_layer(const struct checkpoint_gguf_file *file, const char *key,
+                                       int64_t layer, double otherwise)
+{
+    const struct gguf_value *value = checkpoint_gguf_find(file, key);
+    struct gguf_value element;
+    double number = otherwise;
+    bool flag;
+    if (!value)
+        return otherwise;
+    element = *value;
+    if (value->type == GGUF_ARRAY) {
+        if (layer < 0 || layer >= value->count)
+            return otherwise;
+        element = gguf_element(value, layer);
+    }
+    if (gguf_flag(&element, &flag))
+        return flag;
+    return gguf_number(&element, &number) ? number : otherwise;
+}
+
 /* The decimal number of fewest digits that is this float; other doubles stay. */
 static double shortest(double value)
 {
@@ -168,4 +188,13 @@ void checkpoint_gguf_amend_llama(struct checkpoint_stack *stack)
 {
     stack->interleaved = true;
     stack->more_biases_if = "attention_bias";
+}
+
+bool checkpoint_gguf_take_next_layers(const struct checkpoint_gguf_file *file)
+{
+    cJSON *layers = cJSON_GetObjectItemCaseSensitive(file->config, "num_hidden_layers");
+    const double next = checkpoint_gguf_number(file, "nextn_predict_layers", 0);
+    if (layers)
+        cJSON_SetNumberValue(layers, layers->valuedouble - next);
+    return true;
 }

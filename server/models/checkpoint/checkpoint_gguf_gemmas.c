@@ -16,30 +16,9 @@
 
 /* ------------------------------------------------------------------ layers -- */
 
-/* A key of one value, or of one for each layer. */
-static double number_of_layer(const struct checkpoint_gguf_file *file, const char *key,
-                              int64_t layer, double otherwise)
-{
-    const struct gguf_value *value = checkpoint_gguf_find(file, key);
-    struct gguf_value element;
-    double number = otherwise;
-    bool flag;
-    if (!value)
-        return otherwise;
-    element = *value;
-    if (value->type == GGUF_ARRAY) {
-        if (layer < 0 || layer >= value->count)
-            return otherwise;
-        element = gguf_element(value, layer);
-    }
-    if (gguf_flag(&element, &flag))
-        return flag;
-    return gguf_number(&element, &number) ? number : otherwise;
-}
-
 static bool has_window(const struct checkpoint_gguf_file *file, int64_t layer)
 {
-    return number_of_layer(file, "attention.sliding_window_pattern", layer, 0) != 0;
+    return checkpoint_gguf_number_of_layer(file, "attention.sliding_window_pattern", layer, 0) != 0;
 }
 
 /* The first layer of a type; -1: there is none. */
@@ -60,9 +39,10 @@ static bool add_heads(const struct checkpoint_gguf_file *file, const char *field
     const int64_t first = first_of(file, is_windowed);
     if (first < 0)
         return true;
-    const double count = number_of_layer(file, KEY, first, 0);
+    const double count = checkpoint_gguf_number_of_layer(file, KEY, first, 0);
     for (int64_t i = first; (double)i < layers && i < MODEL_LAYERS_MAX; i++)
-        if (has_window(file, i) == is_windowed && number_of_layer(file, KEY, i, 0) != count)
+        if (has_window(file, i) == is_windowed
+            && checkpoint_gguf_number_of_layer(file, KEY, i, 0) != count)
             return checkpoint_gguf_refuse(file, field, KEY,
                                           "has no single number for layers of a type under");
     return checkpoint_gguf_add_number(file, file->config, field, count);
@@ -162,7 +142,8 @@ static bool add_sparsity(const struct checkpoint_gguf_file *file)
         return true;
     cJSON *list = cJSON_AddArrayToObject(file->config, "activation_sparsity_pattern");
     for (int64_t i = 0; list && i < scales->count && i < MODEL_LAYERS_MAX; i++) {
-        const double scale = number_of_layer(file, "activation_sparsity_scale", i, -INFINITY);
+        const double scale =
+            checkpoint_gguf_number_of_layer(file, "activation_sparsity_scale", i, -INFINITY);
         cJSON *item = cJSON_CreateNumber(scale > -INFINITY ? erfc(-scale / sqrt(2)) / 2 : 0);
         if (!item || !cJSON_AddItemToArray(list, item)) {
             cJSON_Delete(item);

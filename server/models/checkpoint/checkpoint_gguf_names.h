@@ -1,5 +1,5 @@
 /* checkpoint_gguf_names.h - short names to write the rows of checkpoint_gguf_table.c and
- * checkpoint_gguf_newer.c with: fields and tensors that architectures share. */
+ * the other tables with: fields and tensors that architectures share. */
 #ifndef ATTND_CHECKPOINT_GGUF_NAMES_H
 #define ATTND_CHECKPOINT_GGUF_NAMES_H
 
@@ -90,24 +90,11 @@
     IN_BLOCK("ffn_gate_shexp", "mlp.shared_experts.gate_proj")                                     \
     IN_BLOCK("ffn_up_shexp", "mlp.shared_experts.up_proj")                                         \
     IN_BLOCK("ffn_down_shexp", "mlp.shared_experts.down_proj")
-#define HYBRID_NAMES                                                                               \
-    AROUND_NAMES ATTENTION_NAMES HEAD_NORM_NAMES IN_BLOCK("attn_norm", "input_layernorm")          \
-        IN_BLOCK("post_attention_norm", "post_attention_layernorm") IN_BLOCK(                      \
-            "attn_qkv", "linear_attn.in_proj_qkv") IN_BLOCK("attn_gate", "linear_attn.in_proj_z")  \
-            IN_BLOCK("ssm_conv1d", "linear_attn.conv1d") IN_BLOCK("ssm_dt", "linear_attn.dt")      \
-                IN_BLOCK("ssm_a", "linear_attn.rates") IN_BLOCK("ssm_norm", "linear_attn.norm")    \
-                    IN_BLOCK("ssm_out", "linear_attn.out_proj")
 #define SHARED_EXPERT_NAMES                                                                        \
     IN_BLOCK("ffn_gate_inp_shexp", "mlp.shared_expert_gate^")                                      \
     IN_BLOCK("ffn_gate_shexp", "mlp.shared_expert.gate_proj")                                      \
     IN_BLOCK("ffn_up_shexp", "mlp.shared_expert.up_proj")                                          \
     IN_BLOCK("ffn_down_shexp", "mlp.shared_expert.down_proj")
-#define QWEN_EXPERT_NAMES                                                                          \
-    IN_BLOCK("ffn_gate_inp", "mlp.gate")                                                           \
-    EXPERT_NAMES("ffn_gate", QWEN_EXPERT "gate_proj")                                              \
-    EXPERT_NAMES("ffn_up", QWEN_EXPERT "up_proj")                                                  \
-    EXPERT_NAMES("ffn_down", QWEN_EXPERT "down_"                                                   \
-                                         "proj")
 #define NEXT_NAMES                                                                                 \
     IN_BLOCK("nextn.eh_proj", "eh_proj")                                                           \
     IN_BLOCK("nextn.enorm", "enorm")                                                               \

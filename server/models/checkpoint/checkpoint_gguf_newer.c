@@ -3,9 +3,6 @@
  * which says what the converter of llama.cpp changes. */
 #include "models/checkpoint/checkpoint_gguf_names.h"
 #include "models/checkpoint/checkpoint_gguf_row.h"
-#include "models/checkpoint/checkpoint_recurrence.h"
-
-#include <math.h>
 
 /* ---------------------------------------------------------- what is changed -- */
 
@@ -105,45 +102,6 @@ static bool finish_llama4(const struct checkpoint_gguf_file *file)
                                        checkpoint_gguf_number(file, "expert_count", 0) != 128);
 }
 
-/* Blocks behind the last, which predict further tokens, are counted among all of them. */
-static bool take_next_layers(const struct checkpoint_gguf_file *file)
-{
-    cJSON *layers = cJSON_GetObjectItemCaseSensitive(file->config, "num_hidden_layers");
-    const double next = checkpoint_gguf_number(file, "nextn_predict_layers", 0);
-    if (layers)
-        cJSON_SetNumberValue(layers, layers->valuedouble - next);
-    return true;
-}
-
-#define HYBRID_FIELDS                                                                              \
-    LLAMA_FIELDS "linear_conv_kernel_dim=ssm.conv_kernel|linear_num_key_heads=ssm.group_count|"    \
-                 "linear_num_value_heads=ssm.time_step_rank|linear_key_head_dim=ssm.state_size|"   \
-                 "full_attention_interval=full_attention_interval?4|"                              \
-                 "num_nextn_predict_layers=nextn_predict_layers?|"
-
-/* ssm.inner_size is that of values of all heads. */
-static bool finish_hybrid(const struct checkpoint_gguf_file *file)
-{
-    const double heads = checkpoint_gguf_number(file, "ssm.time_step_rank", 1);
-    const double inner = checkpoint_gguf_number(file, "ssm.inner_size", 0);
-    return take_next_layers(file)
-           && checkpoint_gguf_add_types(file, "attention.recurrent_layers", "linear_attention")
-           && checkpoint_gguf_add_number(file, file->config, "linear_value_head_dim",
-                                         heads >= 1 ? floor(inner / heads) : 0);
-}
-
-/* The converter has added 1 to the norms. */
-static void amend_added_norms(struct checkpoint_stack *stack)
-{
-    stack->norm_adds_one = stack->pass.norm_adds_one = false;
-}
-
-static void amend_qwen35(struct checkpoint_stack *stack)
-{
-    amend_added_norms(stack);
-    stack->pass.recurrence = checkpoint_recurrence_delta_in_turn;
-}
-
 /* expert_gating_func: 1 is a softmax, 2 are sigmoids. */
 enum { GATING_SOFTMAX = 1, GATING_SIGMOID };
 
@@ -151,7 +109,7 @@ static bool finish_glm4_moe(const struct checkpoint_gguf_file *file)
 {
     const double gating = checkpoint_gguf_number(file, "expert_gating_func", GATING_SIGMOID);
     return gating == GATING_SIGMOID
-               ? take_next_layers(file) && checkpoint_gguf_add_head_dim(file)
+               ? checkpoint_gguf_take_next_layers(file) && checkpoint_gguf_add_head_dim(file)
                : checkpoint_gguf_refuse(file, "scoring_func", "expert_gating_func",
                                         "has no sigmoids under");
 }
@@ -193,7 +151,7 @@ static bool finish_deepseek(const struct checkpoint_gguf_file *file)
     cJSON *type = cJSON_GetObjectItemCaseSensitive(file->config, "model_type");
     if (is_v3 && type && !cJSON_SetValuestring(type, "deepseek_v3"))
         return fault_no_memory(file->fault);
-    return take_next_layers(file) && add_latent_heads(file) && add_mscales(file)
+    return checkpoint_gguf_take_next_layers(file) && add_latent_heads(file) && add_mscales(file)
            && (is_v3
                || checkpoint_gguf_add_text(file, "topk_method",
                                            checkpoint_gguf_number(file, "expert_group_count", 1) > 1
@@ -415,30 +373,6 @@ const struct checkpoint_gguf checkpoint_ggufs_newer[] = {
       .finish = finish_llama4,
       .amend = amend_llama4 },
 
-    { .architecture = "qwen3next",
-      .model_type = "qwen3_next",
-      .fields = HYBRID_FIELDS COUNT_FIELDS("num_experts"),
-      .tensors = HYBRID_NAMES QWEN_EXPERT_NAMES SHARED_EXPERT_NAMES IN_BLOCK(
-          "ssm_in", "linear_attn.in_proj_qkvz") IN_BLOCK("ssm_ba", "linear_attn.in_proj_ba"),
-      .has_rope = true,
-      .finish = finish_hybrid,
-      .amend = amend_added_norms },
-    { .architecture = "qwen35",
-      .model_type = "qwen3_5_text",
-      .fields = HYBRID_FIELDS,
-      .tensors = HYBRID_NAMES GATED_NAMES NEXT_NAMES IN_BLOCK("ssm_beta", "linear_attn.in_proj_b")
-          IN_BLOCK("ssm_alpha", "linear_attn.in_proj_a"),
-      .has_rope = true,
-      .finish = finish_hybrid,
-      .amend = amend_qwen35 },
-    { .architecture = "qwen35moe",
-      .model_type = "qwen3_5_moe_text",
-      .fields = HYBRID_FIELDS COUNT_FIELDS("num_experts"),
-      .tensors = HYBRID_NAMES QWEN_EXPERT_NAMES SHARED_EXPERT_NAMES NEXT_NAMES IN_BLOCK(
-          "ssm_beta", "linear_attn.in_proj_b") IN_BLOCK("ssm_alpha", "linear_attn.in_proj_a"),
-      .has_rope = true,
-      .finish = finish_hybrid,
-      .amend = amend_qwen35 },
     { .architecture = "glm4moe",
       .model_type = "glm4_moe",
       .fields = SIZE_FIELDS KV_FIELDS POSITION_FIELDS DEEPSEEK_FIELDS

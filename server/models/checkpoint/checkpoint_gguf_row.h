@@ -49,7 +49,7 @@ struct checkpoint_gguf {
 
 /* The tables. Each ends with a row whose architecture is NULL. */
 extern const struct checkpoint_gguf checkpoint_ggufs[], checkpoint_ggufs_newer[],
-    checkpoint_ggufs_gemmas[];
+    checkpoint_ggufs_gemmas[], checkpoint_ggufs_hybrids[];
 
 /* The value of a key behind the architecture; NULL: there is none. */
 const struct gguf_value *checkpoint_gguf_find(const struct checkpoint_gguf_file *file,
@@ -62,12 +62,20 @@ bool checkpoint_gguf_has(const struct checkpoint_gguf_file *file, const char *na
 double checkpoint_gguf_number(const struct checkpoint_gguf_file *file, const char *key,
                               double otherwise);
 
+/* The same of a key that has one value for all layers, or one for each. */
+double checkpoint_gguf_number_of_layer(const struct checkpoint_gguf_file *file, const char *key,
+                                       int64_t layer, double otherwise);
+
 /* Columns of a head; the same as the field head_dim, of which families have another default. */
 double checkpoint_gguf_head_dim(const struct checkpoint_gguf_file *file);
 bool checkpoint_gguf_add_head_dim(const struct checkpoint_gguf_file *file);
 
 /* Adds rope_theta, rotary_dim and rope_scaling to config (checkpoint_gguf_rope.c). */
 bool checkpoint_gguf_add_rope(const struct checkpoint_gguf_file *file);
+
+/* Counts only the blocks before those that predict further tokens, which block_count counts, too.
+ */
+bool checkpoint_gguf_take_next_layers(const struct checkpoint_gguf_file *file);
 
 /* What rows have as amend: pairs of neighbouring columns are turned; the same of a file of "llama",
  * which may have biases. */
