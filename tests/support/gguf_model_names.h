@@ -73,24 +73,4 @@
     ".rope.scaling.type s yarn, .rope.scaling.factor f 4, "                                        \
     ".rope.scaling.original_context_length I 128, .rope.scaling.yarn_log_multiplier f 0.0707, "
 
-/* Two heads of keys and four of values, all of 16 columns, and attention in block 3. llama.cpp
- * takes the eps of the norms for the lengths of queries and keys too, which is 1e-6 as published.
- */
-#define HYBRID                                                                                     \
-    ".attention.layer_norm_rms_epsilon f 1e-6, "                                                   \
-    ".attention.key_length I 16, .attention.value_length I 16, .rope.dimension_count I 8, "        \
-    ".rope.freq_base f 1000, .ssm.conv_kernel I 4, .ssm.state_size I 16, .ssm.group_count I 2, "   \
-    ".ssm.time_step_rank I 4, .ssm.inner_size I 64, .full_attention_interval I 4, "
-#define DELTA(block)                                                                               \
-    "blk." block ".attn_qkv.weight 128x64, blk." block ".attn_gate.weight 64x64, blk." block       \
-    ".ssm_conv1d.weight 128x4, blk." block ".ssm_dt.bias 4, blk." block ".ssm_a 4, blk." block     \
-    ".ssm_norm.weight 16, blk." block ".ssm_out.weight 64x64, "
-#define BETA_ALPHA(block)                                                                          \
-    "blk." block ".ssm_beta.weight 4x64, blk." block ".ssm_alpha.weight 4x64, "
-#define GATED_ATTEND(block)                                                                        \
-    "blk." block ".attn_q.weight 128x64, blk." block ".attn_k.weight 32x64, blk." block            \
-    ".attn_v.weight 32x64, blk." block ".attn_output.weight 64x64, blk." block                     \
-    ".attn_q_norm.weight 16, blk." block ".attn_k_norm.weight 16, "
-#define SECTIONS ".rope.dimension_sections i 2, "
-
 #endif

@@ -393,38 +393,6 @@ static const struct gguf_model MODELS[] = {
       "blk.#.attn_output.bias 64, blk.#.ffn_gate_inp.bias 4, blk.#.ffn_gate_exps.bias 4x96, "
       "blk.#.ffn_up_exps.bias 4x96, blk.#.ffn_down_exps.bias 4x64, " EXPERTS,
       GGUF_DECODER, 2 },
-    { "qwen3next", "qwen3next",
-      COMMON GROUPED HYBRID
-      ".expert_count I 4, .expert_used_count I 2, .expert_feed_forward_length I 96, "
-      ".expert_shared_feed_forward_length I 32, ",
-      EMBED HEAD NORM_END DELTA("0") DELTA("1") DELTA("2") GATED_ATTEND(
-          "3") "blk.0.ssm_ba.weight 8x64, blk.1.ssm_ba.weight 8x64, blk.2.ssm_ba.weight 8x64, "
-               "blk.#.attn_norm.weight 64, blk.#.post_attention_norm.weight 64, " EXPERTS
-               "blk.#.ffn_gate_inp_shexp.weight 64, blk.#.ffn_gate_shexp.weight 32x64, "
-               "blk.#.ffn_up_shexp.weight 32x64, blk.#.ffn_down_shexp.weight 64x32, ",
-      GGUF_DECODER, 4 },
-    { "qwen35", "qwen35", COMMON GROUPED HYBRID SECTIONS,
-      EMBED NORM_END DELTA("0") DELTA("1") DELTA("2") GATED_ATTEND("3") BETA_ALPHA("0")
-          BETA_ALPHA("1") BETA_ALPHA(
-              "2") "blk.#.attn_norm.weight 64, blk.#.post_attention_norm.weight 64, " GATED,
-      GGUF_DECODER, 4 },
-    { "qwen35moe", "qwen35moe",
-      COMMON GROUPED HYBRID SECTIONS
-      ".expert_count I 4, .expert_used_count I 2, .expert_feed_forward_length I 96, "
-      ".expert_shared_feed_forward_length I 32, ",
-      EMBED HEAD NORM_END DELTA("0") DELTA("1") DELTA("2") GATED_ATTEND("3") BETA_ALPHA("0")
-          BETA_ALPHA("1") BETA_ALPHA(
-              "2") "blk.#.attn_norm.weight 64, blk.#.post_attention_norm.weight 64, " EXPERTS
-                   "blk.#.ffn_gate_inp_shexp.weight 64, blk.#.ffn_gate_shexp.weight 32x64, "
-                   "blk.#.ffn_up_shexp.weight 32x64, blk.#.ffn_down_shexp.weight 64x32, ",
-      GGUF_DECODER, 4 },
-    { "qwen35-next", "qwen35", COMMON GROUPED HYBRID SECTIONS ".nextn_predict_layers I 1, ",
-      EMBED NORM_END DELTA("0") DELTA("1") DELTA("2") GATED_ATTEND("3") GATED_ATTEND("4")
-          BETA_ALPHA("0") BETA_ALPHA("1") BETA_ALPHA(
-              "2") "blk.4.nextn.eh_proj.weight 64x128, blk.4.nextn.enorm.weight 64, "
-                   "blk.4.nextn.hnorm.weight 64, "
-                   "blk.#.attn_norm.weight 64, blk.#.post_attention_norm.weight 64, " GATED,
-      GGUF_DECODER, 5 },
     { "llama-both-ways", "llama",
       COMMON GROUPED RMS ROPE ".attention.causal ? 0, .pooling_type I 1, ",
       EMBED HEAD NORM_END NORMS ATTEND GATED, GGUF_ENCODER, 2 },
@@ -490,14 +458,15 @@ enum { MODEL_COUNT = sizeof MODELS / sizeof MODELS[0], TEXT_BYTES = 160, RANK_MA
 
 const struct gguf_model *gguf_model_at(int i)
 {
-    return i < MODEL_COUNT ? &MODELS[i] : NULL;
+    return i < MODEL_COUNT ? &MODELS[i] : gguf_model_hybrid(i - MODEL_COUNT);
 }
 
 const struct gguf_model *gguf_model_named(const char *name)
 {
-    for (int i = 0; i < MODEL_COUNT; i++)
-        if (strcmp(MODELS[i].name, name) == 0)
-            return &MODELS[i];
+    const struct gguf_model *model;
+    for (int i = 0; (model = gguf_model_at(i)); i++)
+        if (strcmp(model->name, name) == 0)
+            return model;
     fail_msg("no model %s", name);
     return NULL;
 }

@@ -30,6 +30,9 @@ extern const int32_t gguf_model_decoded[GGUF_MODEL_DECODED];
 /* Model i; NULL behind the last. */
 const struct gguf_model *gguf_model_at(int i);
 
+/* The same of those models some of whose layers are no attention, which are the last of them. */
+const struct gguf_model *gguf_model_hybrid(int i);
+
 /* The model of this name; ends the test if there is none. */
 const struct gguf_model *gguf_model_named(const char *name);
 
