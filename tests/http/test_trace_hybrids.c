@@ -104,23 +104,6 @@ TEST(lfm2_with_biases)
 
 /* --------------------------------------------------------------------- Mamba-2 -- */
 
-/* 16 columns in, 32 within, 4 heads of 8, states of 6 rows in 2 groups, 4 taps. */
-#define MAMBA(layer)                                                                               \
-    "model.layers." layer ".mamba.in_proj.weight 92x16*2, "                                        \
-    "model.layers." layer ".mamba.conv1d.weight 56x1x4*2, "                                        \
-    "model.layers." layer ".mamba.conv1d.bias 56, model.layers." layer ".mamba.A_log 4*3, "        \
-    "model.layers." layer ".mamba.dt_bias 4*3, model.layers." layer ".mamba.D 4, "                 \
-    "model.layers." layer ".mamba.norm.weight 32, "                                                \
-    "model.layers." layer ".mamba.out_proj.weight 16x32, "
-#define ATTENTION(layer)                                                                           \
-    "model.layers." layer ".self_attn.q_proj.weight 16x16, "                                       \
-    "model.layers." layer ".self_attn.k_proj.weight 8x16, "                                        \
-    "model.layers." layer ".self_attn.v_proj.weight 8x16, "                                        \
-    "model.layers." layer ".self_attn.o_proj.weight 16x16, "
-#define MAMBA_FIELDS                                                                               \
-    ",\"mamba_n_heads\":4,\"mamba_n_groups\":2,\"mamba_d_state\":6,\"mamba_d_conv\":4,"            \
-    "\"mamba_d_head\":8,\"mamba_expand\":2,\"mamba_conv_bias\":true,\"mamba_proj_bias\":false"
-
 /* What a family's blocks are beside their norms before each part. */
 struct hybrid {
     int layers;
@@ -217,16 +200,7 @@ static void bamba_pass(struct forward *forward)
 
 TEST(bamba)
 {
-    hybrid_check(
-        "bamba",
-        LLAMA_CONFIG("bamba", "4",
-                     ",\"rms_norm_eps\":1e-05,\"attn_layer_indices\":[1,3]" MAMBA_FIELDS),
-        LLAMA_EMBEDDING MAMBA("0") ATTENTION("1") MAMBA("2") ATTENTION("3") LLAMA_BLOCK
-        "feed_forward.gate_proj.weight 24x16, " LLAMA_BLOCK
-        "feed_forward.up_proj.weight 24x16, " LLAMA_BLOCK
-        "feed_forward.down_proj.weight 16x24, " LLAMA_NORM("input_layernorm") ", " LLAMA_NORM(
-            "pre_ff_layernorm") ", model.final_layernorm.weight 16" LLAMA_HEAD,
-        4, bamba_pass);
+    hybrid_check("bamba", BAMBA_CONFIG, BAMBA_TENSORS, 4, bamba_pass);
 }
 
 /* ------------------------------------------------------------- Granite MoE hybrid -- */
@@ -288,15 +262,6 @@ static const struct hybrid GRANITE = { .norms = { LLAMA_BLOCK "input_layernorm",
                                        .logit_divisor = 8,
                                        .feed_forward = granite_shared };
 
-#define GRANITE_TENSORS                                                                            \
-    LLAMA_EMBEDDING MAMBA("0") ATTENTION("1") MAMBA("2") ATTENTION("3") LLAMA_BLOCK                \
-        "shared_mlp.input_linear.weight 48x16, " LLAMA_BLOCK                                       \
-        "shared_mlp.output_linear.weight 16x24, " LLAMA_NORMS LLAMA_LAST_NORM LLAMA_HEAD
-#define GRANITE_FIELDS                                                                             \
-    ",\"rms_norm_eps\":1e-05,\"attention_multiplier\":0.25,\"embedding_multiplier\":12,"           \
-    "\"residual_multiplier\":0.22,\"logits_scaling\":8,\"layer_types\":[\"mamba\",\"attention\","  \
-    "\"mamba\",\"attention\"]" MAMBA_FIELDS
-
 /* Granite 4.0 H Micro and the like: no experts, no positions. */
 static void granite_pass(struct forward *forward)
 {
@@ -308,11 +273,7 @@ static void granite_pass(struct forward *forward)
 
 TEST(granitemoehybrid_without_experts)
 {
-    hybrid_check("granite_h",
-                 LLAMA_CONFIG("granitemoehybrid", "4",
-                              GRANITE_FIELDS ",\"num_local_experts\":0,"
-                                             "\"position_embedding_type\":\"nope\""),
-                 GRANITE_TENSORS, 4, granite_pass);
+    hybrid_check("granite_h", GRANITE_CONFIG, GRANITE_TENSORS, 4, granite_pass);
 }
 
 static void granite_experts_pass(struct forward *forward)
@@ -325,16 +286,8 @@ static void granite_experts_pass(struct forward *forward)
 
 TEST(granitemoehybrid)
 {
-    hybrid_check("granite_h_experts",
-                 LLAMA_CONFIG("granitemoehybrid", "4",
-                              GRANITE_FIELDS ",\"num_local_experts\":4,\"num_experts_per_tok\":2,"
-                                             "\"position_embedding_type\":\"rope\","
-                                             "\"time_step_limit\":[0.0,"
-                                             "{\"__float__\":\"Infinity\"}]"),
-                 LLAMA_BLOCK "block_sparse_moe.router.layer.weight 4x16*2, " LLAMA_BLOCK
-                             "block_sparse_moe.input_linear.weight 4x24x16, " LLAMA_BLOCK
-                             "block_sparse_moe.output_linear.weight 4x16x12, " GRANITE_TENSORS,
-                 4, granite_experts_pass);
+    hybrid_check("granite_h_experts", GRANITE_EXPERTS_CONFIG, GRANITE_EXPERTS_TENSORS, 4,
+                 granite_experts_pass);
 }
 
 /* ------------------------------------------------------------------- Nemotron-H -- */
@@ -430,42 +383,9 @@ static void nemotron_pass(struct forward *forward)
         forward_product(forward->final_hidden_states, published_tensor("lm_head.weight", 0));
 }
 
-#define NEMOTRON_MAMBA(layer)                                                                      \
-    "backbone.layers." layer ".mixer.in_proj.weight 92x16*2, "                                     \
-    "backbone.layers." layer ".mixer.conv1d.weight 56x1x4*2, "                                     \
-    "backbone.layers." layer ".mixer.conv1d.bias 56, backbone.layers." layer ".mixer.A_log 4*3, "  \
-    "backbone.layers." layer ".mixer.dt_bias 4*3, backbone.layers." layer ".mixer.D 4, "           \
-    "backbone.layers." layer ".mixer.norm.weight 32, "                                             \
-    "backbone.layers." layer ".mixer.out_proj.weight 16x32, "
-#define NEMOTRON_ATTENTION(layer)                                                                  \
-    "backbone.layers." layer ".mixer.q_proj.weight 16x16, "                                        \
-    "backbone.layers." layer ".mixer.k_proj.weight 8x16, "                                         \
-    "backbone.layers." layer ".mixer.v_proj.weight 8x16, "                                         \
-    "backbone.layers." layer ".mixer.o_proj.weight 16x16, "
-#define NEMOTRON_MLP(begin, size)                                                                  \
-    "backbone.layers." begin "up_proj.weight " size "x16, "                                        \
-    "backbone.layers." begin "down_proj.weight 16x" size ", "
-#define NEMOTRON_FIELDS                                                                            \
-    ",\"layer_norm_epsilon\":1e-05,\"attention_head_dim\":4,\"mamba_num_heads\":4,\"n_groups\":2," \
-    "\"ssm_state_size\":6,\"conv_kernel\":4,\"mamba_head_dim\":8,\"mlp_hidden_act\":\"relu2\","    \
-    "\"time_step_limit\":[0.0,Infinity],\"n_routed_experts\":3,\"num_experts_per_tok\":2,"         \
-    "\"routed_scaling_factor\":2.5"
-#define NEMOTRON_TENSORS                                                                           \
-    "backbone.embeddings.weight 40x16, backbone.layers.#.norm.weight 16, " NEMOTRON_MAMBA("0")     \
-        NEMOTRON_MLP("1.mixer.", "24") NEMOTRON_ATTENTION("2")                                     \
-            NEMOTRON_MLP("3.mixer.shared_experts.", "20") NEMOTRON_MLP("3.mixer.experts.0.", "12") \
-                NEMOTRON_MLP("3.mixer.experts.1.", "12") NEMOTRON_MLP("3.mixer.experts.2.", "12")  \
-                    NEMOTRON_MAMBA("4")                                                            \
-                        NEMOTRON_ATTENTION("5") "backbone.layers.3.mixer.gate.weight 3x16*2, "     \
-                                                "backbone.layers.3.mixer.gate.e_score_correction_" \
-                                                "bias 3, backbone.norm_f.weight 16" LLAMA_HEAD
-
 TEST(nemotron_h)
 {
-    hybrid_check(
-        "nemotron_h",
-        LLAMA_CONFIG("nemotron_h", "6", NEMOTRON_FIELDS ",\"hybrid_override_pattern\":\"M-*EM*\""),
-        NEMOTRON_TENSORS, 6, nemotron_pass);
+    hybrid_check("nemotron_h", NEMOTRON_CONFIG, NEMOTRON_TENSORS, 6, nemotron_pass);
 }
 
 TEST(nemotron_h_by_types)

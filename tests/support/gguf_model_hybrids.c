@@ -26,6 +26,53 @@
     ".attn_q_norm.weight 16, blk." block ".attn_k_norm.weight 16, "
 #define SECTIONS ".rope.dimension_sections i 2, "
 
+/* -------------------------------------------------------------------- LFM2 -- */
+
+#define LFM2_KEYS RMS ROPE ".shortconv.l_cache I 3, .attention.head_count_kv ( 0 2 0 2, "
+#define SHORT_CONVOLUTION(block)                                                                   \
+    "blk." block ".shortconv.in_proj.weight 192x64, blk." block                                    \
+    ".shortconv.conv.weight 64x3, blk." block ".shortconv.out_proj.weight 64x64, "
+#define ATTEND_IN(block)                                                                           \
+    "blk." block ".attn_q.weight 64x64, blk." block ".attn_k.weight 32x64, blk." block             \
+    ".attn_v.weight 32x64, blk." block ".attn_output.weight 64x64, "
+#define HEAD_NORMS_IN(block)                                                                       \
+    "blk." block ".attn_q_norm.weight 16, blk." block ".attn_k_norm.weight 16, "
+#define LFM2                                                                                       \
+    EMBED "token_embd_norm.weight 64, " NORMS SHORT_CONVOLUTION("0") SHORT_CONVOLUTION("2")        \
+        ATTEND_IN("1") ATTEND_IN("3") HEAD_NORMS_IN("1") HEAD_NORMS_IN("3")
+
+/* ------------------------------------------------- Granite 4.0 H, Nemotron-H -- */
+
+/* Four heads of 32 columns; a mixer is twice as wide as a layer. llama.cpp divides norms of all
+ * architectures into groups, and Granite's are of the row: they are the same where there is one.
+ * Both keys of Nemotron-H's eps are the same, as published. */
+#define MAMBA_KEYS(groups)                                                                         \
+    ".ssm.conv_kernel I 4, .ssm.state_size I 16, .ssm.inner_size I 128, .ssm.time_step_rank I 4, " \
+    ".ssm.group_count I " groups ", "
+#define MAMBA(block, in, convolved, norm)                                                          \
+    "blk." block ".ssm_in.weight " in "x64, blk." block ".ssm_conv1d.weight " convolved            \
+    "x4, blk." block ".ssm_conv1d.bias " convolved ", blk." block ".ssm_dt.bias 4, blk." block     \
+    ".ssm_a 4x1, blk." block ".ssm_d 4x1, blk." block ".ssm_norm.weight " norm ", blk." block      \
+    ".ssm_out.weight 64x128, "
+#define ONE_GROUP(block)  MAMBA(block, "292", "160", "1x128")
+#define TWO_GROUPS(block) MAMBA(block, "324", "192", "2x64")
+#define GRANITE_KEYS                                                                               \
+    COMMON RMS ROPE MAMBA_KEYS("1") ".attention.head_count_kv ( 0 2 0, "                           \
+                                    ".logit_scale f 4, .embedding_scale f 6, "                     \
+                                    ".residual_scale f 0.5, "
+#define GRANITE EMBED NORM_END NORMS ONE_GROUP("0") ATTEND_IN("1") ONE_GROUP("2")
+#define NEMOTRON_KEYS                                                                              \
+    ".vocab_size I 48, .context_length I 512, .embedding_length I 64, .attention.head_count I 4, " \
+    ".attention.key_length I 32, .attention.value_length I 32, " RMS LAYERNORM MAMBA_KEYS("2")
+#define NEMOTRON                                                                                   \
+    EMBED HEAD NORM_END "blk.#.attn_norm.weight 64, " TWO_GROUPS(                                  \
+        "0") "blk.2.attn_q.weight 128x64, blk.2.attn_k.weight 64x64, blk.2.attn_v.weight 64x64, "  \
+             "blk.2.attn_output.weight 64x128, "
+#define RELU_MIXTURE(block)                                                                        \
+    "blk." block ".ffn_gate_inp.weight 4x64, blk." block ".exp_probs_b.bias 4, blk." block         \
+    ".ffn_up_exps.weight 4x96x64, blk." block ".ffn_down_exps.weight 4x64x96, blk." block          \
+    ".ffn_up_shexp.weight 32x64, blk." block ".ffn_down_shexp.weight 64x32, "
+
 /* -------------------------------------------------------------------- models -- */
 
 static const struct gguf_model HYBRIDS[] = {
@@ -61,6 +108,32 @@ static const struct gguf_model HYBRIDS[] = {
                    "blk.4.nextn.hnorm.weight 64, "
                    "blk.#.attn_norm.weight 64, blk.#.post_attention_norm.weight 64, " GATED,
       GGUF_DECODER, 5 },
+    { "lfm2", "lfm2", COMMON LFM2_KEYS, LFM2 GATED, GGUF_DECODER, 4 },
+    { "granitehybrid", "granitehybrid",
+      GRANITE_KEYS ".attention.scale f 0.125, .rope.scaling.finetuned ? 0, ", GRANITE GATED,
+      GGUF_DECODER, 3 },
+    { "granitehybrid-experts", "granitehybrid",
+      GRANITE_KEYS ".attention.scale f 0.125, .rope.scaling.finetuned ? 0, .expert_count I 4, "
+                   ".expert_used_count I 2, .expert_shared_feed_forward_length I 32, ",
+      HEAD GRANITE EXPERTS "blk.#.ffn_gate_shexp.weight 32x64, blk.#.ffn_up_shexp.weight 32x64, "
+                           "blk.#.ffn_down_shexp.weight 64x32, ",
+      GGUF_DECODER, 3 },
+    { "granitehybrid-bamba", "granitehybrid",
+      COMMON RMS MAMBA_KEYS("1") ".attention.head_count_kv ( 0 2 0, .rope.dimension_count I 8, "
+                                 ".rope.freq_base f 1000, .rope.scaling.finetuned ? 1, ",
+      HEAD GRANITE GATED, GGUF_DECODER, 3 },
+    { "nemotron_h", "nemotron_h",
+      NEMOTRON_KEYS ".attention.head_count_kv ( 0 0 2 0, .feed_forward_length ( 0 96 0 96, ",
+      NEMOTRON "blk.1.ffn_up.weight 96x64, blk.1.ffn_down.weight 64x96, "
+               "blk.3.ffn_up.weight 96x64, blk.3.ffn_down.weight 64x96, ",
+      GGUF_DECODER, 4 },
+    { "nemotron_h_moe", "nemotron_h_moe",
+      NEMOTRON_KEYS ".attention.head_count_kv ( 0 0 2 0, .feed_forward_length ( 0 96 0 96, "
+                    ".expert_count I 4, .expert_used_count I 2, .expert_feed_forward_length I 96, "
+                    ".expert_shared_feed_forward_length I 32, .expert_shared_count I 1, "
+                    ".expert_weights_norm ? 1, .expert_weights_scale f 2.5, "
+                    ".expert_group_count I 1, ",
+      NEMOTRON RELU_MIXTURE("1") RELU_MIXTURE("3"), GGUF_DECODER, 4 },
 };
 
 enum { HYBRID_COUNT = sizeof HYBRIDS / sizeof HYBRIDS[0] };

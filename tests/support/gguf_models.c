@@ -483,10 +483,22 @@ static void write_flags(struct gguf_write *file, const char *key, const char *di
     gguf_write_numbers(file, key, '?', flags, count);
 }
 
+/* Of "0 2 0" three integers. */
+static void write_integers(struct gguf_write *file, const char *key, const char *text)
+{
+    int32_t integers[TEXT_BYTES];
+    size_t count = 0;
+    for (int used; sscanf(text, "%" SCNd32 "%n", &integers[count], &used) == 1; text += used)
+        count++;
+    gguf_write_numbers(file, key, 'i', integers, count);
+}
+
 static void write_pair(struct gguf_write *file, const char *key, char type, const char *value)
 {
     if (type == '[')
         write_flags(file, key, value);
+    else if (type == '(')
+        write_integers(file, key, value);
     else if (type == 's')
         gguf_write_text(file, key, value);
     else if (type == 'f' || type == 'd')

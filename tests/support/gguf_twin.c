@@ -110,15 +110,36 @@ static void unweave(struct matrix *matrix, int64_t step, int64_t first, int64_t 
     matrix->shape[2] = rows;
 }
 
+/* Of each matrix [n, columns] so many rows from first on; columns 0: all is one matrix. */
+static void cut_rows(struct matrix *matrix, int64_t first, int64_t rows, int64_t columns)
+{
+    const int64_t matrices = columns > 0 ? matrix->shape[0] : 1;
+    const int64_t width = columns > 0 ? columns : matrix->shape[1];
+    const int64_t whole = matrix->count / matrices;
+    for (int64_t m = 0; m < matrices; m++)
+        memmove(matrix->values + m * rows * width, matrix->values + m * whole + first * width,
+                (size_t)(rows * width) * sizeof *matrix->values);
+    *matrix = (struct matrix){ .rank = columns > 0 ? 3 : 2,
+                               .shape = { columns > 0 ? matrices : rows, columns > 0 ? rows : width,
+                                          columns },
+                               .values = matrix->values,
+                               .count = matrices * rows * width };
+}
+
 static void change(struct matrix *matrix, const char *how)
 {
-    int64_t first = 0, second = 1, third = 1;
+    int64_t first = 0, second = 1, third = 1, columns = 0;
     if (sscanf(how, "pairs:%" SCNd64, &first) == 1)
         make_pairs(matrix, first);
     else if (sscanf(how, "groups:%" SCNd64 ":%" SCNd64, &first, &second) >= 1)
         split_groups(matrix, first, second);
     else if (sscanf(how, "unweave:%" SCNd64 ":%" SCNd64 ":%" SCNd64, &first, &second, &third) == 3)
         unweave(matrix, first, second, third);
+    else if (sscanf(how, "rows:%" SCNd64 ":%" SCNd64 ":%" SCNd64, &first, &second, &columns) >= 2)
+        cut_rows(matrix, first, second, columns);
+    else if (strcmp(how, "rates") == 0)
+        for (int64_t i = 0; i < matrix->count; i++)
+            matrix->values[i] = -expf(matrix->values[i]);
     else if (strcmp(how, "turned") == 0)
         transpose(matrix);
     else if (strcmp(how, "plus") == 0)
@@ -217,6 +238,17 @@ static void write_flags(struct gguf_write *file, const char *key, const char *di
     gguf_write_numbers(file, key, '?', flags, count);
 }
 
+/* "0,2" */
+static void write_integers(struct gguf_write *file, const char *key, const char *text)
+{
+    int32_t integers[64];
+    int64_t count = 0;
+    for (int used; count < 64 && sscanf(text, "%" SCNd32 "%n", &integers[count], &used) == 1;
+         text += text[used] == ',' ? used + 1 : used)
+        count++;
+    gguf_write_numbers(file, key, 'i', integers, count);
+}
+
 static void write_keys(const struct gguf_twin *twin, struct gguf_write *file)
 {
     char *copy = strdup(twin->keys), *rest = NULL, key[NAME_BYTES];
@@ -233,6 +265,8 @@ static void write_keys(const struct gguf_twin *twin, struct gguf_write *file)
             gguf_write_number(file, key, 'f', strtod(value, NULL));
         else if (item[0] == 'a')
             write_flags(file, key, value);
+        else if (item[0] == 'l')
+            write_integers(file, key, value);
         else if (item[0] == '?')
             gguf_write_bool(file, key, value[0] == '1');
         else

@@ -11,9 +11,9 @@ struct gguf_twin {
     const char *architecture;
 
     /* Keys behind the architecture, with a letter for the type as gguf_write.h has it, s for a
-     * text and a for a list of flags, "a:attention.sliding_window_pattern=1110": "I:block_count=2
-     * f:rope.freq_base=500 ?:use_parallel_residual=1 s:rope.scaling.type=yarn"
-     */
+     * text, a for a list of flags, "a:attention.sliding_window_pattern=1110", and l for one of
+     * integers, "l:attention.head_count_kv=0,2": "I:block_count=2 f:rope.freq_base=500
+     * ?:use_parallel_residual=1 s:rope.scaling.type=yarn" */
     const char *keys;
 
     /* "token_embd.weight=model.embed_tokens.weight blk.#.attn_q.weight=h.#.q.weight/pairs:4": # is
@@ -25,6 +25,9 @@ struct gguf_twin {
      *   plus       one more
      *   unweave:S:F:C   matrices [C, n] one behind the other: of the columns F, F + S, ... of each
      *              the transpose
+     *   rows:F:N   N rows from F on; of "rows:F:N:C" the same of each of matrices [n, C] one behind
+     *              the other
+     *   rates      -e^x
      *   stack:E    the tensors with @ from 0 to E - 1, one behind the other
      *   heads:H    the same, for tensors of one row: [H, columns] */
     const char *tensors;

@@ -335,7 +335,7 @@ static bool get_mamba(struct model_recurrence *recurrence, struct checkpoint_pas
     if (fields->norm_is_of_groups)
         recurrence->norm_groups = ssd->groups;
     return get_rates(reader, &ssd->a, ssd->heads)
-           && checkpoint_pass_values(reader, &ssd->dt_bias, "dt_bias", ssd->heads)
+           && get_time_bias(reader, &ssd->dt_bias, ssd->heads)
            && checkpoint_pass_values(reader, &ssd->d, "D", ssd->heads)
            && (!fields->has_norm
                || checkpoint_pass_values(reader, &recurrence->norm.weight, "norm.weight",

@@ -1,0 +1,222 @@
+/* test_gguf_hybrids.c - GGUF files of decoders some of whose layers are no attention trace as the
+ * same checkpoints in safetensors, whose traces test_trace_hybrids.c compares with their source.
+ *
+ * llama.cpp departs from what is published in two things. It divides the norms of all mixers into
+ * as many groups as these have, and those of Granite and Bamba are of the row. And it takes the eps
+ * of Nemotron-H from attention.layer_norm_rms_epsilon, which no part of the published model reads,
+ * where a file has both.
+ *
+ * Names of tensors and keys are those of gguf-py/gguf/constants.py of llama.cpp, and what the
+ * converter changes is what conversion/lfm2.py, granite.py, nemotron.py and mamba.py do there. */
+#include "fixture.h"
+#include "gguf_family.h"
+#include "gguf_models.h"
+#include "gguf_write.h"
+#include "hybrid_model.h"
+#include "test.h"
+
+#include <unistd.h>
+
+#define SIZES(layers)                                                                              \
+    "I:block_count=" layers " I:embedding_length=16 I:attention.head_count=4 "                     \
+    "I:context_length=64 I:vocab_size=40 "
+
+/* -------------------------------------------------------------------- LFM2 -- */
+
+TEST(lfm2)
+{
+    static const struct gguf_family FAMILY = {
+        .name = "lfm2",
+        .config = LFM2_CONFIG,
+        .tensors = LFM2_TENSORS,
+        .twin = { .architecture = "lfm2",
+                  .keys = SIZES("5") GGUF_RMS("1e-5") "I:feed_forward_length=24 "
+                                                      "l:attention.head_count_kv=0,2,0,2,0 "
+                                                      "I:shortconv.l_cache=3 f:rope.freq_base=1e6",
+                  .tensors =
+                      "token_embd.weight=model.embed_tokens.weight "
+                      "token_embd_norm.weight=model.embedding_norm.weight " GGUF_QK("", "")
+                          GGUF_IN_BLOCK("attn_v.weight", "self_attn.v_proj.weight") GGUF_IN_BLOCK(
+                              "attn_output.weight", "self_attn.out_proj.weight")
+                              GGUF_IN_BLOCK("attn_q_norm.weight", "self_attn.q_layernorm.weight")
+                                  GGUF_IN_BLOCK("attn_k_norm.weight",
+                                                "self_attn.k_layernorm.weight")
+                                      GGUF_IN_BLOCK("attn_norm.weight", "operator_norm.weight")
+                                          GGUF_IN_BLOCK("ffn_norm.weight", "ffn_norm.weight")
+                                              GGUF_BOTH_IN_BLOCK("shortconv.in_proj",
+                                                                 "conv.in_proj")
+                                                  GGUF_BOTH_IN_BLOCK("shortconv.conv", "conv.conv")
+                                                      GGUF_BOTH_IN_BLOCK("shortconv.out_proj",
+                                                                         "conv.out_proj")
+                                                          GGUF_IN_BLOCK("ffn_gate.weight",
+                                                                        "feed_forward.w1.weight")
+                                                              GGUF_IN_BLOCK(
+                                                                  "ffn_up.weight",
+                                                                  "feed_forward.w3.weight")
+                                                                  GGUF_IN_BLOCK(
+                                                                      "ffn_down.weight",
+                                                                      "feed_forward.w2.weight"),
+                  .layers = 5 },
+    };
+    gguf_family_check(&FAMILY);
+}
+
+/* ----------------------------------------------------------- Granite, Bamba -- */
+
+#define MAMBA_KEYS                                                                                 \
+    "I:ssm.conv_kernel=4 I:ssm.state_size=6 I:ssm.group_count=2 I:ssm.inner_size=32 "              \
+    "I:ssm.time_step_rank=4 "
+#define MAMBA_NAMES(of)                                                                            \
+    "blk.#.ssm_in.weight=" of "in_proj.weight blk.#.ssm_conv1d.weight=" of                         \
+    "conv1d.weight blk.#.ssm_conv1d.bias=" of "conv1d.bias blk.#.ssm_dt.bias=" of                  \
+    "dt_bias blk.#.ssm_a=" of "A_log/rates blk.#.ssm_d=" of "D blk.#.ssm_norm.weight=" of          \
+    "norm.weight blk.#.ssm_out.weight=" of "out_proj.weight "
+#define BLOCK   "model.layers.#."
+#define SHARED  BLOCK "shared_mlp."
+#define EXPERTS BLOCK "block_sparse_moe."
+#define KEYS                                                                                       \
+    SIZES("4")                                                                                     \
+    GGUF_RMS("1e-5") MAMBA_KEYS "I:feed_forward_length=24 l:attention.head_count_kv=0,2,0,2 "
+#define GRANITE_KEYS                                                                               \
+    KEYS "f:attention.scale=0.25 f:embedding_scale=12 f:residual_scale=0.22 f:logit_scale=8 "
+#define GRANITE_NAMES                                                                              \
+    GGUF_AROUND GGUF_QK("/pairs:4", "/pairs:2") GGUF_VO GGUF_NORMS MAMBA_NAMES(BLOCK "mamba.")
+#define SHARED_NAMES(end)                                                                          \
+    "blk.#.ffn_gate" end ".weight=" SHARED "input_linear.weight/rows:0:24 blk.#.ffn_up" end        \
+    ".weight=" SHARED "input_linear.weight/rows:24:24 blk.#.ffn_down" end ".weight=" SHARED        \
+    "output_linear.weight "
+
+TEST(granite_without_experts)
+{
+    static const struct gguf_family FAMILY = {
+        .name = "granite_h",
+        .config = GRANITE_CONFIG,
+        .tensors = GRANITE_TENSORS,
+        .twin = { .architecture = "granitehybrid",
+                  .keys = GRANITE_KEYS "?:rope.scaling.finetuned=0",
+                  .tensors = GRANITE_NAMES SHARED_NAMES(""),
+                  .layers = 4 },
+        .tolerance = 1e-5,
+    };
+    gguf_family_check(&FAMILY);
+}
+
+/* A file that does not say so is rotated. */
+TEST(granite)
+{
+    static const struct gguf_family FAMILY = {
+        .name = "granite_h_experts",
+        .config = GRANITE_EXPERTS_CONFIG,
+        .tensors = GRANITE_EXPERTS_TENSORS,
+        .twin = { .architecture = "granitehybrid",
+                  .keys = GRANITE_KEYS "I:expert_count=4 I:expert_used_count=2 "
+                                       "I:expert_shared_feed_forward_length=24",
+                  .tensors = GRANITE_NAMES SHARED_NAMES(
+                      "_shexp") "blk.#.ffn_gate_inp.weight=" EXPERTS
+                                "router.layer.weight blk.#.ffn_gate_exps.weight=" EXPERTS
+                                "input_linear.weight/rows:0:12:16 blk.#.ffn_up_exps.weight=" EXPERTS
+                                "input_linear.weight/rows:12:12:16 "
+                                "blk.#.ffn_down_exps.weight=" EXPERTS
+                                "output_linear.weight/rows:0:16:12",
+                  .layers = 4 },
+        .tolerance = 1e-5,
+    };
+    gguf_family_check(&FAMILY);
+}
+
+/* Bamba has the same architecture, half of a head that is turned, and nothing that scales. The
+ * pairs here are those that it turns. The converter puts columns side by side that are half a head
+ * apart, so of a published file with its order other pairs are turned, in llama.cpp as here. */
+TEST(bamba)
+{
+    static const struct gguf_family FAMILY = {
+        .name = "bamba",
+        .config = BAMBA_CONFIG,
+        .tensors = BAMBA_TENSORS,
+        .twin = { .architecture = "granitehybrid",
+                  .keys = KEYS "I:rope.dimension_count=2 ?:rope.scaling.finetuned=1",
+                  .tensors =
+                      "token_embd.weight=model.embed_tokens.weight "
+                      "output_norm.weight=model.final_layernorm.weight "
+                      "output.weight=lm_head.weight " GGUF_QK("/pairs:8", "/pairs:4")
+                          GGUF_VO GGUF_BOTH_IN_BLOCK("attn_norm", "input_layernorm")
+                              GGUF_BOTH_IN_BLOCK("ffn_norm", "pre_ff_layernorm")
+                                  GGUF_BOTH_IN_BLOCK("ffn_gate", "feed_forward.gate_proj")
+                                      GGUF_BOTH_IN_BLOCK("ffn_up", "feed_forward.up_proj")
+                                          GGUF_BOTH_IN_BLOCK("ffn_down", "feed_forward.down_proj")
+                                              MAMBA_NAMES(BLOCK "mamba."),
+                  .layers = 4 },
+        .tolerance = 1e-5,
+    };
+    gguf_family_check(&FAMILY);
+}
+
+/* -------------------------------------------------------------- Nemotron-H -- */
+
+#define MIXER "backbone.layers.#.mixer."
+
+TEST(nemotron_h)
+{
+    static const struct gguf_family FAMILY = {
+        .name = "nemotron",
+        .config = NEMOTRON_CONFIG,
+        .tensors = NEMOTRON_TENSORS,
+        .twin = { .architecture = "nemotron_h_moe",
+                  .keys = SIZES("6") GGUF_RMS("1e-2") GGUF_LAYER_NORM("1e-5") MAMBA_KEYS
+                  "l:attention.head_count_kv=0,0,2,0,0,2 l:feed_forward_length=0,24,0,12,0,0 "
+                  "I:attention.key_length=4 I:attention.value_length=4 I:expert_count=3 "
+                  "I:expert_used_count=2 I:expert_group_count=1 f:expert_weights_scale=2.5 "
+                  "?:expert_weights_norm=1",
+                  .tensors =
+                      "token_embd.weight=backbone.embeddings.weight "
+                      "output_norm.weight=backbone.norm_f.weight output.weight=lm_head.weight "
+                      "blk.#.attn_norm.weight=backbone.layers.#.norm.weight "
+                      "blk.#.attn_q.weight=" MIXER "q_proj.weight blk.#.attn_k.weight=" MIXER
+                      "k_proj.weight blk.#.attn_v.weight=" MIXER
+                      "v_proj.weight blk.#.attn_output.weight=" MIXER
+                      "o_proj.weight blk.#.ffn_up.weight=" MIXER
+                      "up_proj.weight blk.#.ffn_down.weight=" MIXER
+                      "down_proj.weight blk.#.ffn_gate_inp.weight=" MIXER
+                      "gate.weight blk.#.exp_probs_b.bias=" MIXER
+                      "gate.e_score_correction_bias blk.#.ffn_up_exps.weight=" MIXER
+                      "experts.@.up_proj.weight/stack:3 blk.#.ffn_down_exps.weight=" MIXER
+                      "experts.@.down_proj.weight/stack:3 blk.#.ffn_up_shexp.weight=" MIXER
+                      "shared_experts.up_proj.weight blk.#.ffn_down_shexp.weight=" MIXER
+                      "shared_experts.down_proj.weight " MAMBA_NAMES(MIXER),
+                  .layers = 6 },
+    };
+    gguf_family_check(&FAMILY);
+}
+
+/* ----------------------------------------------------------------- refused -- */
+
+/* Serves a generated file to which a flag or, where the type is 'I', a number is added. */
+static void expect_refused(const char *name, const char *key, char type, const char *reason)
+{
+    char body[96];
+    struct gguf_write *file =
+        gguf_model_make(gguf_model_named(name), (struct gguf_model_form){ "F32", false });
+    gguf_write_integer(file, key, type, type == 'I' ? 7 : 0);
+    gguf_write_file(file, fixture_path("refused.gguf"));
+    gguf_write_free(file);
+    fixture_serve("--models", directory);
+    snprintf(body, sizeof body, "{\"model\":\"refused\",\"tokens\":[1,2]}");
+    struct http_response response = http_client_post(&client, "/v1/trace", body);
+    assert_int_equal(response.status, 503);
+    if (!strstr(response.body, reason))
+        fail_msg("'%s' is not in %s", reason, response.body);
+    http_response_free(&response);
+    fixture_stop(NULL);
+    unlink(fixture_path("refused.gguf"));
+}
+
+TEST(not_computed)
+{
+    expect_refused("lfm2", "lfm2.attention.causal", '?', "has false under 'lfm2.attention.causal'");
+    expect_refused("lfm2", "lfm2.attention.sliding_window", 'I',
+                   "has a number under 'lfm2.attention.sliding_window'");
+    expect_refused("granitehybrid", "granitehybrid.attention.output_scale", 'I',
+                   "'granitehybrid.attention.output_scale', which is not computed here");
+}
+
+ALL_TESTS(fixture_make_directory, fixture_clear);
