@@ -116,10 +116,12 @@ TEST(failures)
     answer_refused(&client, PATH, "{\"model\":\"sdpa\",\"query\":[[1]],\"key\":[[1,2]]}", 400,
                    "shape", NULL);
     expect_failures("sdpa", 0, 0, 0, 1);
-    leave_after(slow,
-                0.2 * daemon_slowness()); /* the client leaves in the middle of the computation */
+    /* The client leaves in the middle of the computation. */
+    leave_after(slow, 0.2 * daemon_slowness());
     expect_failures("sdpa", 0, 1, 0, 1);
-    const char *const headers[] = { "X-Timeout-Ms: 500", "Content-Type: application/json", NULL };
+    char timeout[64]; /* long enough for the body to be read: before that no model has a deadline */
+    snprintf(timeout, sizeof timeout, "X-Timeout-Ms: %.0f", 500 * daemon_slowness());
+    const char *const headers[] = { timeout, "Content-Type: application/json", NULL };
     answer_send_refused(&client,
                         &(struct http_request){ .path = PATH, .body = slow, .headers = headers },
                         504, "deadline", NULL);
