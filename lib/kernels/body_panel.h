@@ -238,9 +238,8 @@ INLINE void turn_integers(const enum attn_blocks blocks, struct blocks_panel *pa
 
 /* ---------------------------------------------------------------------------------- scales -- */
 
-/* The four bytes that begin offset bytes behind each row. gcc takes rows for aligned to a vector,
- * which they are not in the frames that AddressSanitizer makes. */
-#if VEC_BYTES == 64 && defined(__AVX512F__) && !defined(__SANITIZE_ADDRESS__)
+/* The four bytes that begin offset bytes behind each row. */
+#if VEC_BYTES == 64 && defined(__AVX512F__)
 typedef int32_t eight_words __attribute__((vector_size(32)));
 typedef long long eight_places __attribute__((vector_size(64)));
 
