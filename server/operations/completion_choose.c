@@ -133,16 +133,23 @@ static bool find_stop(const struct completion_asked *asked, struct completion_ch
     return true;
 }
 
+/* Whether the token is of the text: it is none of the special ones, and the tokenizer has it. A
+ * model's vocabulary may be padded beyond that of its tokenizer. */
+static bool is_text(const struct tokenizer *tokenizer, int32_t id)
+{
+    return tokenizer_token_text(tokenizer, id) && !tokenizer_is_special(tokenizer, id);
+}
+
 int32_t completion_before(const struct completion *job, const struct completion_choice *choice,
                           int64_t count)
 {
     const struct tokenizer *tokenizer = job->model->tokenizer;
     const struct token_list *prompt = &choice->item->streams[0].tokens;
     for (int64_t i = count - 1; i >= 0; i--)
-        if (!tokenizer_is_special(tokenizer, choice->tokens[i].id))
+        if (is_text(tokenizer, choice->tokens[i].id))
             return choice->tokens[i].id;
     for (int64_t i = prompt->count - 1; i >= 0; i--)
-        if (!tokenizer_is_special(tokenizer, prompt->tokens[i].id))
+        if (is_text(tokenizer, prompt->tokens[i].id))
             return prompt->tokens[i].id;
     return -1;
 }
@@ -154,8 +161,7 @@ static bool add_text(const struct completion *job, struct completion_choice *cho
     const struct tokenizer *tokenizer = job->model->tokenizer;
     struct token_piece piece;
     struct arena arena;
-    if (!tokenizer || token->id >= tokenizer_id_end(tokenizer)
-        || !tokenizer_token_text(tokenizer, token->id))
+    if (!tokenizer || !tokenizer_token_text(tokenizer, token->id))
         return true;
     arena_init(&arena, SIZE_MAX);
     const bool good = tokenizer_piece(tokenizer, completion_before(job, choice, choice->count),

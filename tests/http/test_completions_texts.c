@@ -1,5 +1,6 @@
 /* test_completions_texts.c - texts of completions: stops across tokens and characters, what is
- * echoed, tokens that share a string, tokens that end a text, and what faults call the prompt. */
+ * echoed, tokens that share a string, ids without a token, tokens that end a text, and what faults
+ * call the prompt. */
 #include "answer.h"
 #include "fixture.h"
 #include "published.h"
@@ -234,6 +235,42 @@ TEST(tokens_of_one_string)
     cJSON_Delete(answer);
 }
 
+/* ------------------------------------------------------------- ids without a token -- */
+
+/* A tokenizer without the ids 4, 8 and 9, which the model has rows for: vocabularies are padded. */
+static void make_gaps(void)
+{
+    static const char REST[] = "\"sat\":5,\".\":6,\"##s\":7}}}";
+    char *tokenizer = strdup(word_model_tokenizer);
+    strcpy(strstr(tokenizer, "\"cat\":4"), REST);
+    word_model_make(fixture_path("gaps"), tokenizer);
+    free(tokenizer);
+}
+
+TEST(ids_without_a_token_add_nothing)
+{
+    int gaps = 0;
+    for (int seed = 0; seed < 5; seed++) {
+        char fields[160], want[400] = "";
+        const cJSON *string;
+        snprintf(fields, sizeof fields,
+                 "\"prompt\":[3,4],\"max_tokens\":30,\"temperature\":2,\"seed\":%d,"
+                 "\"echo\":true,\"logprobs\":0",
+                 seed);
+        cJSON *answer = ask("gaps", fields);
+        cJSON_ArrayForEach(string, list_of(answer, "tokens")) {
+            const bool is_gap = strncmp(string->valuestring, "token_id:", 9) == 0;
+            gaps += is_gap;
+            if (!is_gap && string->valuestring[0] != '[')
+                strcat(want, string->valuestring);
+        }
+        assert_int_equal(cJSON_GetArraySize(list_of(answer, "tokens")), 32);
+        assert_string_equal(string_of(choice_of(answer, 0), "text"), want);
+        cJSON_Delete(answer);
+    }
+    assert_true(gaps > 10);
+}
+
 /* ----------------------------------------------------------------------- end tokens -- */
 
 /* The token that "words" goes on with behind "the cat", and its text. */
@@ -385,6 +422,7 @@ static int start(void **state)
     word_model_make(fixture_path("bytes"), BYTES_TOKENIZER);
     word_model_make(fixture_path("mute"), NULL);
     make_short("short");
+    make_gaps();
     write_config("config");
     write_model("generation", "generation_config.json", "{\"eos_token_id\":%d}", true);
     write_model("generation_list", "generation_config.json", "{\"eos_token_id\":[99,%d]}", true);

@@ -71,7 +71,8 @@ bool tokenizer_piece(const struct tokenizer *tokenizer, int32_t before, int32_t 
     }
     if (decoder_has(decoder, "ByteLevel"))
         return bytes_of_level(token, arena, piece, fault);
-    if (before >= 0 && tokenizer_is_special(tokenizer, before))
+    if (!vocabulary_text(&tokenizer->vocabulary, before).data
+        || tokenizer_is_special(tokenizer, before))
         before = -1;
     return decode_behind(tokenizer, before, id, arena, piece, fault);
 }

@@ -90,8 +90,8 @@ struct token_piece {
                                 the text */
 };
 
-/* The piece of a token behind the token before, -1: at the text's start. Special tokens count as
- * none before. Lies in the arena. The fault is memory. */
+/* The piece of a token behind the token before, -1: at the text's start. Special tokens, and ids
+ * without a token, count as none before. Lies in the arena. The fault is memory. */
 bool tokenizer_piece(const struct tokenizer *tokenizer, int32_t before, int32_t id,
                      struct arena *arena, struct token_piece *piece, struct fault *fault);
 
