@@ -213,14 +213,6 @@ static bool plan_both_kinds(struct effects *job, struct fault *fault)
     return true;
 }
 
-static bool has_kinds(const struct model *model)
-{
-    for (int64_t i = 1; i < model->layer_count; i++)
-        if (strcmp(model_layer_kind(&model->layers[i]), model_layer_kind(&model->layers[0])) != 0)
-            return true;
-    return false;
-}
-
 /* Rows that another pass gives: those of the same numbers. */
 static void take_from_marks(struct effects *job)
 {
@@ -229,6 +221,15 @@ static void take_from_marks(struct effects *job)
         job->edits[i].marks = &job->other_marks;
         job->edits[i].source_layer = -1;
     }
+}
+
+static bool kind_fault(const struct model *model, struct fault *fault)
+{
+    char kinds[96];
+    trace_list_kinds(model, kinds, sizeof kinds);
+    return fault_set_at(fault, "/kind", FAULT_FIELD,
+                        "kind is missing; model '%s' has layers of the kinds %s", model->name,
+                        kinds);
 }
 
 static bool plan_parts(struct effects *job, struct fault *fault)
@@ -242,6 +243,8 @@ static bool plan_parts(struct effects *job, struct fault *fault)
     edit.mean = job->asked.by == EFFECT_MEAN;
     edit.has_scale = !edit.mean;
     edit.scale = job->asked.scale;
+    if (!edit.kind && !trace_edit_kind(effect_base(job)->model, PLACES[job->asked.each]))
+        return kind_fault(effect_base(job)->model, fault);
     if (!plan_edit(job, &edit, fault))
         return false;
     if (job->asked.each == EFFECT_LAYERS && !job->edits[0].is_cross) {
@@ -262,9 +265,6 @@ static bool plan_edits(struct effects *job, struct fault *fault)
         return model->forward->is_encoder_decoder && !job->asked.edit.kind
                    ? plan_both_kinds(job, fault)
                    : plan_edit(job, &job->asked.edit, fault);
-    if (!job->asked.edit.kind && has_kinds(model))
-        return fault_set_at(fault, "/kind", FAULT_FIELD,
-                            "kind is missing; model '%s' has layers of several kinds", model->name);
     return plan_parts(job, fault);
 }
 

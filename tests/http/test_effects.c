@@ -4,6 +4,7 @@
 #include "answer.h"
 #include "effects_client.h"
 #include "fixture.h"
+#include "hybrid_model.h"
 #include "tensor_body.h"
 #include "test.h"
 #include "traced_families.h"
@@ -21,6 +22,7 @@ static int start(void **state)
     fixture_make_directory(state);
     traced_model_save(directory);
     traced_families_save(directory);
+    hybrid_model_make(fixture_path("lfm2"));
     return fixture_serve("--models", directory), 0;
 }
 
@@ -102,6 +104,22 @@ TEST(hidden_spans)
     effects_client_expect_hidden(&of, SPANS, 5, BOTH);
     of.kind = "cross";
     effects_client_expect_hidden(&of, SPANS, 5, CROSS);
+}
+
+/* Heads and keys are those of the one kind that has attention, which need not be named. */
+TEST(parts_of_a_hybrid)
+{
+    static const int SPANS[][2] = { { 0, 2 }, { 2, 5 } };
+    static const char *const SELF[] = { "self", NULL };
+    static const char *const KINDS[] = { "self", "convolution" };
+    struct effects_case of = { &client, "lfm2", TOKENS, OTHER, NULL, "", "\"token\":7" };
+    effects_client_expect_hidden(&of, SPANS, 2, SELF);
+    assert_true(effects_client_expect_one(&of, "\"heads\"", "scale") > 0);
+    of.edits = "{\"at\":\"embeddings\",\"scale\":2},{\"hide\":[[1,2]]}";
+    for (int i = 0; i < 2; i++) {
+        of.kind = KINDS[i];
+        assert_true(effects_client_expect_one(&of, "\"layers\"", "scale") > 0);
+    }
 }
 
 /* --------------------------------------------------------------- leaving out -- */

@@ -2,6 +2,7 @@
  * what a sweep takes: its memory, and its time where the client leaves. */
 #include "answer.h"
 #include "fixture.h"
+#include "hybrid_model.h"
 #include "request_text.h"
 #include "test.h"
 #include "traced_families.h"
@@ -14,6 +15,7 @@ static int start(void **state)
     fixture_make_directory(state);
     traced_model_save(directory);
     traced_families_save(directory);
+    hybrid_model_make(fixture_path("lfm2"));
     return fixture_serve("--models", directory), 0;
 }
 
@@ -119,6 +121,27 @@ TEST(refusals_of_an_encoder_decoder)
 {
     for (size_t i = 0; i < sizeof OF_T5 / sizeof OF_T5[0]; i++)
         refuse("\"model\":\"t5\",\"tokens\":[3,17,9],\"decoder_tokens\":[0,4]", &OF_T5[i]);
+}
+
+TEST(refusals_of_a_hybrid)
+{
+    static const struct refusal OF_LFM2[] = {
+        { TOKEN ",\"each\":\"layers\"", 400, "field", "/kind" },
+        { TOKEN ",\"each\":\"feed_forwards\"", 400, "field", "/kind" },
+        { TOKEN "," HEADS ",\"kind\":\"convolution\"", 400, "option", "/each" },
+        { TOKEN "," HEADS ",\"edits\":[{\"at\":\"hidden_states\",\"scale\":0}]", 400, "field",
+          "/edits/0" },
+    };
+    for (size_t i = 0; i < sizeof OF_LFM2 / sizeof OF_LFM2[0]; i++)
+        refuse("\"model\":\"lfm2\",\"tokens\":[3,17,9]", &OF_LFM2[i]);
+}
+
+TEST(kinds_to_choose_from)
+{
+    struct http_response response = http_client_post(
+        &client, PATH, "{\"model\":\"lfm2\",\"tokens\":[3,17,9],\"each\":\"layers\"," TOKEN "}");
+    assert_non_null(strstr(response.body, "layers of the kinds convolution, self"));
+    http_response_free(&response);
 }
 
 TEST(refusals_of_other_models)

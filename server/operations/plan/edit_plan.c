@@ -113,19 +113,42 @@ static bool plan_action(const struct planning *planning)
     return true;
 }
 
-/* Whether the model has layers of several kinds. */
-static bool has_kinds(const struct model *model)
-{
-    for (int64_t i = 1; i < model->layer_count; i++)
-        if (strcmp(model_layer_kind(&model->layers[i]), model_layer_kind(&model->layers[0])) != 0)
-            return true;
-    return false;
-}
-
 static bool is_of_kind(const struct planning *planning, int64_t layer)
 {
     return strcmp(model_layer_kind(&planning->item->model->layers[layer]), planning->edit->kind)
            == 0;
+}
+
+/* Whether a layer has the place; the feed-forward of a block is that of its own layer. */
+static bool has_place(const struct model *model, int64_t layer, const struct trace_edit *edit,
+                      const struct trace_place *place)
+{
+    return place->block && place->is_cross == edit->is_cross
+           && (edit->at != EDIT_FEED_FORWARD || place->block->dense.down.weight
+               || place->block->experts.router.weight)
+           && (edit->at != EDIT_ATTENTION_OUTPUT || place->block->recurrence
+               || !model->layers[layer].lacks_attention);
+}
+
+const char *trace_edit_kind(const struct model *model, enum edit_place at)
+{
+    const char *only = NULL;
+    int stream = 0;
+    for (int64_t i = 0; i < model->layer_count; i++) {
+        const struct trace_place place = trace_place_of(model->forward, i);
+        const struct trace_edit edit = { .at = (int)at, .is_cross = place.is_cross };
+        const char *kind = model_layer_kind(&model->layers[i]);
+        if (!has_place(model, i, &edit, &place)
+            || (at == EDIT_HEAD && model->layers[i].lacks_attention))
+            continue;
+        if (!only) {
+            only = kind;
+            stream = place.stream;
+        } else if (strcmp(only, kind) != 0 && (at != EDIT_EMBEDDINGS || place.stream != stream)) {
+            return NULL;
+        }
+    }
+    return only ? only : "self";
 }
 
 /* Sets the kind and the stream whose rows the edit is of. */
@@ -133,12 +156,15 @@ static bool plan_kind(const struct planning *planning)
 {
     const struct model *model = planning->item->model;
     struct trace_edit *edit = planning->edit;
-    if (!edit->kind && has_kinds(model))
-        return edit_fault(planning, FAULT_FIELD, "",
-                          "edit %" PRId64 " has no kind; model '%s' has layers of several kinds",
-                          planning->number, model->name);
     if (!edit->kind)
-        edit->kind = model->layer_count > 0 ? model_layer_kind(&model->layers[0]) : "self";
+        edit->kind = trace_edit_kind(model, (enum edit_place)edit->at);
+    if (!edit->kind) {
+        char kinds[96];
+        trace_list_kinds(model, kinds, sizeof kinds);
+        return edit_fault(planning, FAULT_FIELD, "",
+                          "edit %" PRId64 " has no kind; model '%s' has layers of the kinds %s",
+                          planning->number, model->name, kinds);
+    }
     for (int64_t i = 0; i < model->layer_count; i++) {
         const struct trace_place place = trace_place_of(model->forward, i);
         if (!is_of_kind(planning, i) || !place.block)
@@ -197,17 +223,6 @@ static bool plan_place(const struct planning *planning)
 }
 
 /* ------------------------------------------------------------- layers and heads -- */
-
-/* Whether a layer has the place; the feed-forward of a block is that of its own layer. */
-static bool has_place(const struct model *model, int64_t layer, const struct trace_edit *edit,
-                      const struct trace_place *place)
-{
-    return place->block && place->is_cross == edit->is_cross
-           && (edit->at != EDIT_FEED_FORWARD || place->block->dense.down.weight
-               || place->block->experts.router.weight)
-           && (edit->at != EDIT_ATTENTION_OUTPUT || place->block->recurrence
-               || !model->layers[layer].lacks_attention);
-}
 
 static bool plan_named_layers(const struct planning *planning, bool *in_layer)
 {

@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { TOP_K_DEFAULT = 5 };
 
@@ -75,4 +76,19 @@ int64_t trace_candidates(const struct trace_item *item)
     const int64_t vocabulary = trace_vocabulary(item->model->forward);
     const int64_t wanted = item->top_k_tokens > 0 ? item->top_k_tokens : TOP_K_DEFAULT;
     return wanted < vocabulary ? wanted : vocabulary;
+}
+
+void trace_list_kinds(const struct model *model, char *out, size_t out_size)
+{
+    size_t used = 0;
+    out[0] = '\0';
+    for (int64_t i = 0; i < model->layer_count; i++) {
+        const char *kind = model_layer_kind(&model->layers[i]);
+        bool is_new = true;
+        for (int64_t k = 0; k < i && is_new; k++)
+            is_new = strcmp(kind, model_layer_kind(&model->layers[k])) != 0;
+        if (is_new && used < out_size)
+            used +=
+                (size_t)snprintf(out + used, out_size - used, "%s%s", used > 0 ? ", " : "", kind);
+    }
 }

@@ -56,6 +56,10 @@ bool trace_take_probe(const struct trace_item *item, int64_t id_end, struct aren
 /* Resolves the edits for the model. The inputs are planned. */
 bool trace_plan_edits(struct trace_request *request, struct trace_item *item, struct fault *fault);
 
+/* The kind of an edit that says none: that of the layers of the pass with the place, where all are
+ * of one. What enters the first block is of all layers of its stream. NULL: there are several. */
+const char *trace_edit_kind(const struct model *model, enum edit_place at);
+
 /* The tokens of a stream with a byte of a part of its text; of_decoder: of decoder_text. False:
  * *reason says why there are none. */
 bool trace_find_text(const struct trace_item *item, int stream, bool of_decoder,
@@ -84,6 +88,9 @@ struct trace_place {
     const struct model_block *block;
 };
 struct trace_place trace_place_of(const struct model_forward *forward, int64_t layer);
+
+/* Each kind of the model's layers once, for a fault: "encoder, decoder, cross". */
+void trace_list_kinds(const struct model *model, char *out, size_t out_size);
 
 /* Lists the layers of the answer with the shapes of their tensors, and everything else that is
  * answered. No tensor has memory yet. */

@@ -33,22 +33,6 @@ static bool is_kind(const char *kind, const char *const *kinds, int64_t count)
     return false;
 }
 
-/* Each kind once, for a fault: "encoder, decoder, cross". */
-static void list_kinds(const struct model *model, char *out, size_t out_size)
-{
-    size_t used = 0;
-    out[0] = '\0';
-    for (int64_t i = 0; i < model->layer_count; i++) {
-        const char *kind = model_layer_kind(&model->layers[i]);
-        bool is_new = true;
-        for (int64_t k = 0; k < i && is_new; k++)
-            is_new = strcmp(kind, model_layer_kind(&model->layers[k])) != 0;
-        if (is_new && used < out_size)
-            used +=
-                (size_t)snprintf(out + used, out_size - used, "%s%s", used > 0 ? ", " : "", kind);
-    }
-}
-
 static bool check_kinds(const struct trace_item *item, struct fault *fault)
 {
     const struct model *model = item->model;
@@ -59,7 +43,7 @@ static bool check_kinds(const struct trace_item *item, struct fault *fault)
             is_known = strcmp(item->kinds[i], model_layer_kind(&model->layers[k])) == 0;
         if (is_known)
             continue;
-        list_kinds(model, kinds, sizeof kinds);
+        trace_list_kinds(model, kinds, sizeof kinds);
         return fault_set_at(fault, "/kinds", FAULT_OPTION,
                             "model '%s' has no layers of the kind '%.60s'; expected any of %s",
                             model->name, item->kinds[i], kinds);
