@@ -77,20 +77,32 @@ static void allow_append(char *allow, size_t size, const char *method)
     snprintf(allow + used, size - used, "%s%s", used ? ", " : "", more);
 }
 
-/* Whether path is what probes of other servers ask for. */
-static bool is_foreign_probe(const char *path)
+static bool is_any_of(const char *path, const char *const *paths, size_t count)
+{
+    const size_t length = strlen(path);
+    const size_t end = length > 1 && path[length - 1] == '/' ? length - 1 : length;
+    for (size_t i = 0; i < count; i++)
+        if (strlen(paths[i]) == end && strncmp(path, paths[i], end) == 0)
+            return true;
+    return false;
+}
+
+/* Where that is which other servers have at path: what probes ask for, and the pages that people
+ * look for. */
+static const char *say_where(const char *path)
 {
     static const char *const PROBES[] = {
         "/health",  "/healthz",      "/healthcheck", "/health/live", "/health/ready", "/ping",
         "/live",    "/liveness",     "/alive",       "/ready",       "/readiness",    "/status",
         "/statusz", "/health_check", "/-/healthy",   "/-/ready",     "/up",
     };
-    const size_t length = strlen(path);
-    const size_t end = length > 1 && path[length - 1] == '/' ? length - 1 : length;
-    for (size_t i = 0; i < sizeof PROBES / sizeof PROBES[0]; i++)
-        if (strlen(PROBES[i]) == end && strncmp(path, PROBES[i], end) == 0)
-            return true;
-    return false;
+    static const char *const PAGES[] = { "/docs", "/redoc", "/swagger", "/swagger-ui" };
+    if (is_any_of(path, PROBES, sizeof PROBES / sizeof PROBES[0]))
+        return "; GET /livez says that the daemon lives, and GET /readyz that it serves";
+    if (is_any_of(path, PAGES, sizeof PAGES / sizeof PAGES[0]))
+        return "; the reference is at /docs/calls, /docs/types and /docs/flags, and as OpenAPI at "
+               "/openapi.json";
+    return "";
 }
 
 void exchange_find_route(struct exchange *exchange, const struct route *routes, int route_count,
@@ -121,10 +133,7 @@ void exchange_find_route(struct exchange *exchange, const struct route *routes, 
                   exchange->method, allow);
     else
         fault_set(&exchange->fault, FAULT_NOT_FOUND, "there is nothing at %s%s", exchange->path,
-                  is_foreign_probe(path)
-                      ? "; GET /livez says that the daemon lives, and GET /readyz "
-                        "that it serves"
-                      : "");
+                  say_where(path));
 }
 
 const char *exchange_model(const struct exchange *exchange)

@@ -173,7 +173,10 @@ TEST(nothing_there)
         { "/docs/nothing", "no page 'nothing'; expected calls, types or flags: /docs/types" },
         { "/docs/types.md", "no page 'types.md'" },
         { "/docs/..%2Findex", "no page '../index'" },
-        { "/docs/", "there is nothing at" },
+        { "/docs", "there is nothing at /docs; the reference is at /docs/calls, /docs/types and "
+                   "/docs/flags, and as OpenAPI at /openapi.json" },
+        { "/docs/", "there is nothing at /docs/; the reference is at /docs/calls" },
+        { "/swagger", "the reference is at /docs/calls" },
         { "/healthz",
           "there is nothing at /healthz; GET /livez says that the daemon lives, and GET "
           "/readyz that it serves" },
