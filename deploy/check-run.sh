@@ -13,6 +13,8 @@ refuse() {
 
 [ -z "$keys" ] || [ -r "$keys" ] ||
     refuse "KEYS: there is no file '$keys' that can be read; make one: build/attnd key new NAME --append $keys"
+[ ! -f "$models" ] ||
+    refuse "MODELS: '$models' is a file; give the folder that it is in: make $target MODELS=$(dirname "$models")"
 [ -z "$models" ] || [ -d "$models" ] || refuse "MODELS: there is no folder '$models'"
 
 case $listen in

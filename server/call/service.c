@@ -25,21 +25,25 @@ bool service_accepts(struct service *service, struct fault *fault)
     return true;
 }
 
-static bool may_change(const struct service *service, const char *what, struct fault *fault)
+static bool may_change(const struct service *service, const char *what, const char *else_by,
+                       struct fault *fault)
 {
     return service->config->model_control == MODEL_CONTROL_EXPLICIT
            || fault_set(fault, FAULT_FORBIDDEN,
-                        "%s not changed over HTTP without --model-control=explicit", what);
+                        "%s not changed over HTTP without --model-control=explicit%s", what,
+                        else_by);
 }
 
 bool service_may_change_models(struct service *service, struct fault *fault)
 {
-    return service_accepts(service, fault) && may_change(service, "models are", fault);
+    const char *signal =
+        service->config->models ? "; SIGHUP reads the models' directory again" : "";
+    return service_accepts(service, fault) && may_change(service, "models are", signal, fault);
 }
 
 bool service_may_change_logging(const struct service *service, struct fault *fault)
 {
-    return may_change(service, "what is logged is", fault);
+    return may_change(service, "what is logged is", "", fault);
 }
 
 bool service_is_json(const struct exchange *exchange)

@@ -206,6 +206,8 @@ static void test_listen_refused(void **state)
         { "LISTEN=[::]:9303", "KEYS=FILE" },
         { "LISTEN=:9303 KEYS=nowhere", "'nowhere'" },
         { "LISTEN=:9303 MODELS=nowhere", "'nowhere'" },
+        { "LISTEN=:9303 MODELS=examples/models/stories260K/model.safetensors",
+          "the folder that it is in: make" },
     };
     for (size_t i = 0; i < 2 * sizeof cases / sizeof cases[0]; i++) {
         char command[200];

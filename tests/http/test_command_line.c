@@ -95,6 +95,8 @@ TEST(bad_flags)
     expect_refused("--memory-max", "1KiB", "64MiB, from 1MiB to 1024GiB");
     expect_refused("--compress-min=-1", NULL, "64MiB, from 0 to 1024GiB");
     expect_refused("--batch-delay", "61s", "ms, s, m or h as in 500ms, from 0s to 60s");
+    expect_refused("--models", "examples/models/stories260K/config.json",
+                   "Not a directory; give the folder that the file is in");
     for (size_t b = 0; b < sizeof(bad) / sizeof(bad[0]); b++)
         for (int v = 0; v < 8 && bad[b].values[v]; v++)
             expect_refused(bad[b].flag, bad[b].values[v], bad[b].flag + 2);

@@ -286,7 +286,10 @@ TEST(not_permitted)
                                          "/v2/repository/models/nobody/load" };
     for (int i = 0; i < 3; i++)
         answer_refused(&own, paths[i], "{}", 403, "forbidden", "");
-    struct http_response response = http_client_post(&own, "/v2/repository/index", "{}");
+    struct http_response response = http_client_post(&own, paths[0], "{}");
+    assert_non_null(strstr(response.body, "SIGHUP reads the models' directory again"));
+    http_response_free(&response);
+    response = http_client_post(&own, "/v2/repository/index", "{}");
     assert_int_equal(response.status, 200);
     http_response_free(&response);
     http_client_free(&own);

@@ -533,8 +533,9 @@ static bool finish_directory(struct model_directory *directory, bool good, struc
 static bool refuse_directory(const char *path, int error, struct fault *fault)
 {
     return !fault_from_shortage(fault, error)
-           && fault_set(fault, FAULT_NOT_FOUND, "cannot read the models' directory '%s': %s", path,
-                        strerror(error));
+           && fault_set(fault, FAULT_NOT_FOUND, "cannot read the models' directory '%s': %s%s",
+                        path, strerror(error),
+                        error == ENOTDIR ? "; give the folder that the file is in" : "");
 }
 
 bool model_directory_scan(struct model_directory *directory, const char *path,
