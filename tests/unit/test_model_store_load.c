@@ -82,7 +82,7 @@ TEST(a_failed_load)
     store_write_text("new.safetensors", "not one");
     expect_not_loaded(store, "new", NULL, FAULT_BINARY, "model 'new' was not loaded: ");
     expect_state(store, "new", "UNAVAILABLE");
-    store_expect_refused(store, "new", FAULT_LOADING, "was not loaded");
+    store_expect_refused(store, "new", FAULT_LOADING, "not available: a safetensors file");
     unlink(store_path("new.safetensors"));
     store_write_model("new.safetensors", "{}", 4);
     expect_loaded(store, "new", NULL, 4);

@@ -120,16 +120,17 @@ static bool refresh_place(struct model_store *store, const struct model_place *p
     const struct model_row *row =
         model_table_find_version(&store->table, place->name, place->version);
     struct fault reason = { .code = FAULT_NONE };
-    const bool is_same = is_usable(row) && !row->refused && row->fingerprint == place->fingerprint;
+    const bool serves = is_usable(row);
+    const bool is_same = serves && !row->refused && row->fingerprint == place->fingerprint;
     const bool is_unloaded = row && row->state == MODEL_UNLOADED;
     if (!reading->is_forced && (is_same || is_unloaded))
         return true;
-    if (!is_usable(row) && !set_absent(store, place, MODEL_LOADING, "it is being loaded", fault))
+    if (!serves && !set_absent(store, place, MODEL_LOADING, "it is being loaded", fault))
         return false;
     if (!read_and_set(store, place, reading->config, &reason)) {
         fault_set(fault, reason.code == FAULT_NOT_FOUND ? FAULT_BINARY : reason.code,
                   "model '%s' was not loaded: %s", place->name, reason.message);
-        set_failed(store, place, fault->message);
+        set_failed(store, place, serves ? fault->message : reason.message);
         return false;
     }
     log_line(LOG_INFO, "model loaded", LOG_STRING("name", place->name),
