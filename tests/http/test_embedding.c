@@ -155,6 +155,18 @@ TEST(pooling_flags)
     close_model();
 }
 
+/* Of all files that the model is of. */
+static int64_t parameters_of(const char *model)
+{
+    char path[100];
+    snprintf(path, sizeof path, "/v1/models/%s", model);
+    cJSON *description = answer_get(&client, path);
+    const int64_t count =
+        (int64_t)cJSON_GetNumberValue(cJSON_GetObjectItem(description, "total_parameter_count"));
+    cJSON_Delete(description);
+    return count;
+}
+
 /* Dense with its default activation and with none, the newer names of modules, and modes in the
  * order of their list. */
 TEST(dense)
@@ -185,7 +197,10 @@ TEST(dense)
     vector_write(folder, "3_Dense/config.json",
                  JSON({"in_features":24,"out_features":8,"bias":false,"activation_function":"torch.nn.modules.activation.GELU"}));
     vector_write_dense(folder, "3_Dense", "pair");
+    make_folder("plain");
     fixture_serve("--models", directory);
+    assert_int_equal(parameters_of("dense"), parameters_of("plain") + 12 * 10 + 10 + 10 * 6);
+    assert_int_equal(parameters_of("pair"), parameters_of("plain") + 24 * 8);
     struct rows want = published_linear(vector_pool(rows, "mean", 0), "dense", 0);
     want = forward_product(forward_activation(want, "tanh"), published_tensor("narrow.weight", 0));
     vector_expect(&client, "dense", TOKENS, "embedding", vector_unit(want));

@@ -29,6 +29,7 @@ struct vectors_reader {
     const char *folder, *root;
     struct model_vectors *vectors;
     struct model_dense *dense; /* [MODULES_MAX] */
+    int64_t numbers;           /* in the files of Dense modules */
     int64_t width;             /* of the vector, up to the module that is read; 0: not pooled yet */
     char file[FILE_BYTES];     /* that is read, or was read last: "1_Pooling/config.json" */
     struct fault *fault;
@@ -269,8 +270,10 @@ static bool load_dense(struct vectors_reader *reader, const char *sub, struct at
     if (!model_tensors_open(&tensors, path, reader->root, reader->fault))
         return fault_name_file(reader->fault, reader->file);
     const bool good = get_dense(reader, linear, has_bias, &tensors);
-    if (good)
+    if (good) {
+        reader->numbers += model_tensors_count_numbers(&tensors);
         keep_mapping(reader->model, model_tensors_take_mapping(&tensors));
+    }
     model_tensors_free(&tensors);
     return good || fault_name_file(reader->fault, reader->file);
 }
@@ -461,8 +464,10 @@ bool checkpoint_vectors_set(struct model *model, const char *folder, const char 
         return fault_no_memory(fault);
     reader.vectors->readout.dense = reader.dense;
     model->vectors = reader.vectors;
-    if (read_modules(&reader) && read_beside(&reader))
+    if (read_modules(&reader) && read_beside(&reader)) {
+        model->total_parameter_count += reader.numbers;
         return true;
+    }
     if (why.code == FAULT_MEMORY)
         return fault_no_memory(fault);
     checkpoint_fields_name_file(&why, reader.file);

@@ -113,7 +113,7 @@ struct model {
     const char *family;      /* the published model_type; NULL: it has a config of our own */
     int64_t parameter_count; /* of the attention layers */
     int64_t parameter_bytes; /* of the same, in the file */
-    int64_t total_parameter_count; /* numbers of all tensors in the file */
+    int64_t total_parameter_count; /* numbers of all tensors in its files */
     struct model_layer *layers;
     int64_t layer_count;
     struct model_statistics *statistics; /* the only member that changes */

@@ -2,10 +2,12 @@
  */
 #include "models/model/model_tensors.h"
 
+#include "base/dtype.h"
 #include "formats/gguf.h"
 #include "formats/safetensors.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -280,4 +282,35 @@ const struct model_entry *model_tensors_require(const struct model_tensors *tens
         fault_set_at(fault, "/parameters", FAULT_FIELD,
                      "the file has no tensor '%.100s', which config.json asks for", name);
     return entry;
+}
+
+/* ---------------------------------------------------------------- counting -- */
+
+/* Whether bytes are the blocks of MXFP4, "NAME_blocks" beside "NAME_scales". */
+static bool is_mxfp4(const struct model_tensors *tensors, const struct model_entry *entry)
+{
+    static const char BLOCKS[] = "_blocks";
+    const size_t ending = sizeof BLOCKS - 1, length = entry->name_length;
+    char scales[256];
+    if (strcmp(entry->dtype, "U8") != 0 || length <= ending || length + 1 >= sizeof scales
+        || strcmp(entry->name + length - ending, BLOCKS) != 0)
+        return false;
+    snprintf(scales, sizeof scales, "%.*s_scales", (int)(length - ending), entry->name);
+    return model_tensors_find(tensors, scales) != NULL;
+}
+
+int64_t model_tensors_count_numbers(const struct model_tensors *tensors)
+{
+    static const char *const SMALL[] = { "F8_E4M3", "F8_E5M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "F4" };
+    int64_t count = 0;
+    for (int64_t i = 0; i < tensors->entry_count; i++) {
+        const struct model_entry *entry = &tensors->entries[i];
+        enum attn_dtype dtype;
+        bool is_number = dtype_find(entry->dtype, &dtype) && dtype != ATTN_BOOL;
+        for (size_t s = 0; s < sizeof SMALL / sizeof SMALL[0]; s++)
+            is_number = is_number || strcmp(entry->dtype, SMALL[s]) == 0;
+        const int64_t times = is_number ? 1 : is_mxfp4(tensors, entry) ? 2 : 0;
+        count += times * (int64_t)entry->number_count;
+    }
+    return count;
 }

@@ -86,6 +86,10 @@ const struct model_entry *model_tensors_find(const struct model_tensors *tensors
 const struct model_entry *model_tensors_require(const struct model_tensors *tensors,
                                                 const char *name, struct fault *fault);
 
+/* The numbers of all tensors but those of integers and booleans, which are masks and counters, and
+ * no parameters. */
+int64_t model_tensors_count_numbers(const struct model_tensors *tensors);
+
 /* ----------------------- models in several files, for model_tensors.c only -- */
 
 /* Reads the index at path and maps the shards that it names. On false tensors keeps what was read,

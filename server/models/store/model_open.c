@@ -4,7 +4,6 @@
  * the file that they point at. */
 #include "models/store/model_open.h"
 
-#include "base/dtype.h"
 #include "formats/safetensors.h"
 #include "models/checkpoint/checkpoint_gguf.h"
 #include "models/model/model_config.h"
@@ -39,36 +38,6 @@ struct naming {
 
 static const char NO_CONFIG[] = "the file has no config: there is no \"attnd\" in its __metadata__";
 
-/* Whether bytes are the blocks of MXFP4, "NAME_blocks" beside "NAME_scales". */
-static bool is_mxfp4(const struct model_tensors *tensors, const struct model_entry *entry)
-{
-    static const char BLOCKS[] = "_blocks";
-    const size_t ending = sizeof BLOCKS - 1, length = entry->name_length;
-    char scales[CHECKPOINT_NAME_BYTES];
-    if (strcmp(entry->dtype, "U8") != 0 || length <= ending || length + 1 >= sizeof scales
-        || strcmp(entry->name + length - ending, BLOCKS) != 0)
-        return false;
-    snprintf(scales, sizeof scales, "%.*s_scales", (int)(length - ending), entry->name);
-    return model_tensors_find(tensors, scales) != NULL;
-}
-
-/* Other tensors of integers and booleans are masks and counters, and no parameters. */
-static int64_t count_numbers(const struct model_tensors *tensors)
-{
-    static const char *const SMALL[] = { "F8_E4M3", "F8_E5M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "F4" };
-    int64_t count = 0;
-    for (int64_t i = 0; i < tensors->entry_count; i++) {
-        const struct model_entry *entry = &tensors->entries[i];
-        enum attn_dtype dtype;
-        bool is_number = dtype_find(entry->dtype, &dtype) && dtype != ATTN_BOOL;
-        for (size_t s = 0; s < sizeof SMALL / sizeof SMALL[0]; s++)
-            is_number = is_number || strcmp(entry->dtype, SMALL[s]) == 0;
-        const int64_t times = is_number ? 1 : is_mxfp4(tensors, entry) ? 2 : 0;
-        count += times * (int64_t)entry->number_count;
-    }
-    return count;
-}
-
 /* checkpoint: of a published checkpoint, of which config has the layers' number and score function;
  * NULL: config is all there is. */
 static bool build_model(struct model **model, const struct naming *naming,
@@ -81,7 +50,7 @@ static bool build_model(struct model **model, const struct naming *naming,
         return false;
     made->attention = config->attention->name;
     made->format = model_tensors_gguf(tensors) ? "gguf" : "safetensors";
-    made->total_parameter_count = count_numbers(tensors);
+    made->total_parameter_count = model_tensors_count_numbers(tensors);
     if (checkpoint)
         made->family = arena_strdup(&made->storage->arena, checkpoint->type);
     bool good = (!checkpoint || made->family || fault_no_memory(fault))
