@@ -571,7 +571,7 @@ static bool show_gguf(const struct model_place *place, struct fault *fault)
 static bool show(const struct model_place *place, struct fault *fault)
 {
     const char *ending = strrchr(place->path, '.');
-    const bool is_gguf = ending && strcmp(ending, ".gguf") == 0;
+    const bool is_gguf = ending && strcasecmp(ending, ".gguf") == 0;
     if (!(model_tensors_is_index(place->path) ? show_shards(place, fault)
           : is_gguf                           ? show_gguf(place, fault)
                                               : show_file(place, fault)))

@@ -210,6 +210,12 @@ TEST(places)
     make_folder("models--someone--tiny/snapshots");
     make_folder("models--someone--tiny/snapshots/abc");
     write_model("llama", "F32", "models--someone--tiny/snapshots/abc/tiny.Q8.gguf");
+    write_model("llama", "F32", "capital.GGUF");
+    make_folder("capital-only");
+    write_model("llama", "F32", "capital-only/Tiny.Gguf");
+    write_model("llama", "F32", "capital-only/mmproj-Tiny.GGUF");
+    write_model("qwen2", "F32", "both.GGUF");
+    write_model("llama", "F32", "both.gguf");
     make_folder("publisher");
     make_folder("publisher/repository");
     write_model("llama", "F32", "publisher/repository/tiny.gguf");
@@ -219,8 +225,10 @@ TEST(places)
     gguf_write_split(file, path_of("folder-of-parts/any"), 2);
     gguf_write_free(file);
     fixture_serve("--models", directory);
-    static const char *const SAME[] = { "named", "only", "models--someone--tiny", "parts",
-                                        "folder-of-parts" };
+    static const char *const SAME[] = {
+        "named",   "only",         "models--someone--tiny", "parts",
+        "capital", "capital-only", "folder-of-parts",       "both"
+    };
     for (size_t i = 0; i < sizeof SAME / sizeof SAME[0]; i++)
         expect_same("alone", SAME[i]);
     expect_unavailable("publisher", "its folder 'repository' does: move that one up");
@@ -229,6 +237,8 @@ TEST(places)
     expect_description("alone", "format", "\"gguf\"");
     expect_description("alone", "dtype", "\"F32\"");
     expect_description("parts", "source", "\"parts-00001-of-00003.gguf\"");
+    expect_description("capital", "source", "\"capital.GGUF\"");
+    expect_description("both", "source", "\"both.gguf\"");
     fixture_stop(NULL);
 }
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* ----------------------------------------------------------------- entries -- */
 
@@ -153,7 +154,7 @@ static bool is_gguf(const void *bytes, size_t size)
 static bool is_gguf_path(const char *path)
 {
     const char *ending = strrchr(path, '.');
-    return ending && strcmp(ending, ".gguf") == 0;
+    return ending && strcasecmp(ending, ".gguf") == 0;
 }
 
 /* Reads one file, whatever its format; path NULL: it has no name. */

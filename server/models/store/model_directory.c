@@ -193,7 +193,7 @@ static const char *folder_problem(struct arena *arena, const char *folder, bool 
             continue;
         if (strcmp(ending ? ending : "", FILE_ENDING) == 0 && (!own[0] || strcmp(name, own) < 0))
             snprintf(own, sizeof own, "%s", name);
-        if (fnmatch("mmproj*.gguf", name, 0) == 0)
+        if (fnmatch("mmproj*.gguf", name, FNM_CASEFOLD) == 0)
             snprintf(projector, sizeof projector, "%s", name);
         if (foreign_form_of_name(name) && (!found[0] || foreign_form_is_better(name, found)))
             snprintf(found, sizeof found, "%s", name);
@@ -467,7 +467,8 @@ static int compare_places(const void *left, const void *right)
     const int order = strcmp(a->name, b->name);
     if (order != 0 || a->is_folder != b->is_folder)
         return order != 0 ? order : (int)b->is_folder - (int)a->is_folder;
-    return (a->version > b->version) - (a->version < b->version);
+    return a->version != b->version ? (a->version > b->version) - (a->version < b->version)
+                                    : strcmp(b->source, a->source); /* as model_gguf_find() */
 }
 
 static void sort_places(struct model_directory *directory)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #define ENDING ".gguf"
@@ -28,7 +29,7 @@ static bool read_part(const char *text, int64_t *number, int64_t *count)
 bool model_gguf_name(const char *file_name, struct model_gguf_name *name)
 {
     const size_t whole = strlen(file_name), ending = sizeof ENDING - 1;
-    if (whole <= ending || strcmp(file_name + whole - ending, ENDING) != 0)
+    if (whole <= ending || strcasecmp(file_name + whole - ending, ENDING) != 0)
         return false;
     *name = (struct model_gguf_name){ .length = whole - ending, .number = 1, .count = 1 };
     if (name->length > PART_BYTES
@@ -51,8 +52,7 @@ const char *model_gguf_find(struct arena *arena, const char *folder, const char 
     const struct dirent *entry;
     while (stream && (entry = readdir(stream)))
         if (begins_model(entry->d_name, &read) && read.length == strlen(name)
-            && strncmp(entry->d_name, name, read.length) == 0
-            && (!found[0] || read.count == 1 || strcmp(entry->d_name, found) < 0))
+            && strncmp(entry->d_name, name, read.length) == 0 && strcmp(entry->d_name, found) > 0)
             snprintf(found, sizeof found, "%s", entry->d_name);
     if (stream)
         closedir(stream);

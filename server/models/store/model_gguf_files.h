@@ -12,11 +12,12 @@ struct model_gguf_name {
     int64_t number, count; /* of the part, from 1 on; count 1: the file is whole */
 };
 
-/* Reads the name of a file; false: it does not end with ".gguf". */
+/* Reads the name of a file; false: it does not end with ".gguf", nor with ".GGUF" and the like. */
 bool model_gguf_name(const char *file_name, struct model_gguf_name *name);
 
 /* The first file, or the only one, of the model that is called name in folder; NULL: there is none.
- * Sets *failed where there is no memory. */
+ * Of several the greatest name counts: a whole file, and that with small letters. Sets *failed
+ * where there is no memory. */
 const char *model_gguf_find(struct arena *arena, const char *folder, const char *name,
                             bool *failed);
 

@@ -95,9 +95,10 @@ static bool is_taken(struct model_store *store, const struct model_place *place)
     const struct model_row *row = model_table_find(&store->table, place->name);
     if (!row || (row->origin == MODEL_FOLDER && place->is_folder))
         return false;
-    log_passed_over(place, row->origin == MODEL_BUILT_IN
-                               ? "a built-in model has this name"
-                               : "a directory has this name too, and is served");
+    log_passed_over(place, row->origin == MODEL_BUILT_IN ? "a built-in model has this name"
+                           : row->origin == MODEL_FOLDER
+                               ? "a directory has this name too, and is served"
+                               : "another file has this name too, and is served");
     return true;
 }
 
