@@ -131,6 +131,20 @@ static void expect_unavailable(const char *name, const char *words)
     http_response_free(&response);
 }
 
+/* The log has one warning for the model with these words, however many requests have met them. */
+static void expect_logged_once(const char *name, const char *words)
+{
+    char line[160];
+    int lines = 0;
+    snprintf(line, sizeof line,
+             "warning model unavailable name=%s version=1 reason=\"its file was %s", name, words);
+    char *log = daemon_log_with(&server, line);
+    for (const char *at = log; (at = strstr(at, line)); at++)
+        lines++;
+    assert_int_equal(lines, 1);
+    free(log);
+}
+
 /* The same, but here the file changes: it loses its last byte, which takes no page away, or it is
  * written into. The long request gets no result, no later request does, and the model says why. */
 TEST(written_into_while_in_use)
@@ -152,6 +166,7 @@ TEST(written_into_while_in_use)
         answer_refused(&client, "/v1/attention", "{\"model\":\"slow\",\"query\":[[1]]}", 503,
                        "loading", NULL);
         expect_unavailable("slow", WORDS[i]);
+        expect_logged_once("slow", WORDS[i]);
         model_delete_well(&client, "slow");
         free(text.data);
     }

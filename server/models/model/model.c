@@ -6,6 +6,7 @@
 #include "models/model/model_mapping.h"
 #include "models/model/model_storage.h"
 #include "models/tokenizer/tokenizer.h"
+#include "telemetry/log.h"
 #include "telemetry/model_statistics.h"
 
 #include <inttypes.h>
@@ -89,7 +90,12 @@ size_t model_retired_bytes(void)
 
 const char *model_damage(const struct model *model)
 {
-    return model_mapping_damage(model->storage->mapping);
+    bool is_new;
+    const char *damage = model_mapping_damage(model->storage->mapping, &is_new);
+    if (is_new)
+        log_line(LOG_WARNING, "model unavailable", LOG_STRING("name", model->name),
+                 LOG_NUMBER("version", model->version), LOG_STRING("reason", damage));
+    return damage;
 }
 
 bool model_rename_file(struct model *model, const char *path, struct fault *fault)

@@ -162,8 +162,8 @@ bool model_is_hybrid(const struct model *model);
 int64_t model_state_numbers(const struct model *model, int64_t layer);
 
 /* Why the model cannot be used any more: one of its mapped files was cut short or written into.
- * NULL: it can be used. Ask after computing and before answering, for numbers that were computed
- * from a damaged file must not be sent. */
+ * NULL: it can be used. The log has it, once. Ask after computing and before answering, for numbers
+ * that were computed from a damaged file must not be sent. */
 const char *model_damage(const struct model *model);
 
 /* Says that the one file of the model is about to be renamed to path, in the folder where it lies.

@@ -118,12 +118,15 @@ static const char *find_damage(const struct model_mapping *mapping)
                : NULL;
 }
 
-const char *model_mapping_damage(struct model_mapping *mapping)
+const char *model_mapping_damage(struct model_mapping *mapping, bool *is_new)
 {
+    *is_new = false;
     for (; mapping; mapping = mapping->next) {
-        const char *damage = atomic_load(&mapping->damage);
-        if (!damage && (damage = find_damage(mapping)))
-            atomic_store(&mapping->damage, damage);
+        const char *damage = atomic_load(&mapping->damage), *found;
+        if (!damage && (found = find_damage(mapping))) {
+            *is_new = atomic_compare_exchange_strong(&mapping->damage, &damage, found);
+            damage = *is_new ? found : damage;
+        }
         if (damage)
             return damage;
     }

@@ -40,8 +40,8 @@ size_t model_mapping_bytes(const struct model_mapping *mapping);
 
 /* Why mapping and those that follow it must not be used any more: a constant string, "its file was
  * cut short while it was mapped" or "... written into ...". NULL: no file has changed. mapping may
- * be NULL. */
-const char *model_mapping_damage(struct model_mapping *mapping);
+ * be NULL. Sets *is_new for the one caller that is the first to hear of a file. */
+const char *model_mapping_damage(struct model_mapping *mapping, bool *is_new);
 
 /* Says that the mapped file is about to be renamed to path, in the folder where it lies. Call it
  * while no other thread has the mapping. */

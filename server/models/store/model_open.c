@@ -254,7 +254,8 @@ static bool load_files(struct model **model, const struct naming *naming,
     model_tensors_free(&tensors);
     if (!good)
         return false;
-    const char *damage = model_damage(*model);
+    bool is_new;
+    const char *damage = model_mapping_damage((*model)->storage->mapping, &is_new);
     if (!damage)
         return true;
     model_release(*model);
