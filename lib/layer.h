@@ -197,6 +197,13 @@ enum attn_layer_product { ATTN_PRODUCT_NONE, ATTN_PRODUCT_INPUTS, ATTN_PRODUCT_O
 
 enum attn_layer_product attn_layer_product(const struct attn_layer_plan *plan, int stage);
 
+/* The same more finely, for those who count where the time goes: products, also those of a latent
+ * layer; norms and rotary embedding of what was projected; steps on rows, as of a cache or a gate;
+ * attention and its maps. */
+enum attn_layer_part { ATTN_PART_PRODUCT, ATTN_PART_ROTARY, ATTN_PART_ROWS, ATTN_PART_ATTENTION };
+
+enum attn_layer_part attn_layer_part(const struct attn_layer_plan *plan, int stage);
+
 /* A plan and the scratch of one run of it. */
 struct attn_layer_call {
     const struct attn_layer_plan *plan;

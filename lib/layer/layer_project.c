@@ -95,6 +95,25 @@ enum attn_layer_product attn_layer_product(const struct attn_layer_plan *plan, i
     }
 }
 
+enum attn_layer_part attn_layer_part(const struct attn_layer_plan *plan, int stage)
+{
+    switch ((enum attn_layer_stage)attn_layer_plan_full(plan)->stage_kind[stage]) {
+    case ATTN_LAYER_PROJECT:
+    case ATTN_LAYER_OUTPUT:
+    case ATTN_LAYER_LATENT_UP:
+    case ATTN_LAYER_LATENT_QUERY:
+    case ATTN_LAYER_LATENT_VALUE:
+        return ATTN_PART_PRODUCT;
+    case ATTN_LAYER_PREPARE:
+        return ATTN_PART_ROTARY;
+    case ATTN_LAYER_APPEND:
+    case ATTN_LAYER_GATE:
+        return ATTN_PART_ROWS;
+    default:
+        return ATTN_PART_ATTENTION;
+    }
+}
+
 /* A merge has no attention, and no options but those of zeros: its precision is the highest. */
 static struct attn_linear_how how_of(const struct attn_layer_plan_full *plan)
 {

@@ -196,12 +196,39 @@ static void write_family(struct text *text, const struct family *family)
         }
 }
 
+/* ---------------------------------------------------------- parts of passes -- */
+
+static _Atomic int64_t spent_ns[METRICS_PART_COUNT];
+
+void metrics_pass_spent(enum metrics_part part, int64_t ns)
+{
+    atomic_fetch_add_explicit(&spent_ns[part], ns, memory_order_relaxed);
+}
+
+static void write_spent(struct text *text)
+{
+    static const char *const NAMES[METRICS_PART_COUNT] = {
+#define X(name, text) text,
+        METRICS_PART_MAP(X)
+#undef X
+    };
+    metrics_write_family(text, "attnd_pass_seconds_total", "counter",
+                         "Time of threads in the parts of passes of models, by the clock.");
+    for (int i = 0; i < METRICS_PART_COUNT; i++) {
+        const int64_t ns = atomic_load_explicit(&spent_ns[i], memory_order_relaxed);
+        if (ns > 0)
+            text_format(text, "attnd_pass_seconds_total{part=\"%s\"} %.9f\n", NAMES[i],
+                        (double)ns / 1e9);
+    }
+}
+
 void metrics_inference_write(struct text *text)
 {
     pthread_mutex_lock(&mutex);
     for (int i = 0; i < FAMILY_COUNT; i++)
         write_family(text, &FAMILIES[i]);
     pthread_mutex_unlock(&mutex);
+    write_spent(text);
 }
 
 /* --------------------------------------------------- what one request did -- */

@@ -72,6 +72,27 @@ void metrics_model_drop(int place); /* 0 is fine */
  * items count only where the inference was answered well. */
 void metrics_inference(int place, const struct request_record *record);
 
+/* Parts of a pass of a model, and their names on the page. */
+#define METRICS_PART_MAP(X)                                                                        \
+    X(PRODUCTS, "products") /* of projections and feed-forwards, with their activations */         \
+    X(ATTENTION, "attention")                                                                      \
+    X(ROTARY, "rotary") /* rotary embedding, with norms of what was projected */                   \
+    X(RECURRENCE, "recurrence")                                                                    \
+    X(EMBEDDING, "embedding")                                                                      \
+    X(ROWS, "rows")             /* norms, sums and copies of rows */                               \
+    X(VOCABULARY, "vocabulary") /* logits, and what is chosen by them */                           \
+    X(OTHER, "other")
+
+enum metrics_part {
+#define X(name, text) METRICS_PART_##name,
+    METRICS_PART_MAP(X)
+#undef X
+        METRICS_PART_COUNT
+};
+
+/* Counts the time of a task of this part, by the clock. The page has the parts that took some. */
+void metrics_pass_spent(enum metrics_part part, int64_t ns);
+
 /* Writes all of them, for GET /metrics. */
 void metrics_inference_write(struct text *text);
 

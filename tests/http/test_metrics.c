@@ -177,6 +177,47 @@ TEST(metrics_by_model_and_route)
     }
 }
 
+/* A pass spends time in each of its parts and in no other, together no more than its threads had.
+ */
+TEST(parts_of_passes)
+{
+    static const struct {
+        const char *part;
+        bool is_of_llama;
+    } PARTS[] = { { "products", true },    { "attention", true }, { "rotary", true },
+                  { "recurrence", false }, { "embedding", true }, { "rows", true },
+                  { "vocabulary", true },  { "other", false } };
+    struct daemon other;
+    struct http_client own;
+    struct metrics_page before, after;
+    double sum = 0;
+    daemon_start(&other, &(struct daemon_options){
+                             .arguments = (const char *const[]){ "--models", "examples/models",
+                                                                 "--workers", "2", NULL } });
+    http_client_init(&own, other.port);
+    answer_metrics(&own, &before);
+    cJSON_Delete(
+        answer_post(&own, "/v1/trace",
+                    JSON({"model":"stories260K","tokens":[1,2,3,4,5,6,7,8],
+                                   "layers":[],"outputs":["predictions"]})));
+    answer_metrics(&own, &after);
+    for (size_t i = 0; i < sizeof PARTS / sizeof PARTS[0]; i++) {
+        char series[80];
+        snprintf(series, sizeof series, "attnd_pass_seconds_total{part=\"%s\"}", PARTS[i].part);
+        assert_false(metrics_page_has(&before, series));
+        const double spent = metrics_page_value(&after, series);
+        if ((spent > 0) != PARTS[i].is_of_llama)
+            fail_msg("%s is %g", series, spent);
+        sum += spent;
+    }
+    const int threads = 2 + 1; /* the workers, and the one of the connection */
+    assert_true(sum <= threads * growth(&before, &after, "attnd_inference_stage_seconds_sum"));
+    metrics_page_free(&before);
+    metrics_page_free(&after);
+    http_client_free(&own);
+    daemon_stop(&other);
+}
+
 static double items_of(struct http_client *own, const char *model, int *series_count)
 {
     struct metrics_page page;

@@ -338,6 +338,27 @@ TEST(every_table)
     }
 }
 
+/* Products around norms with rotary embedding, attention, and the gates of its context. */
+TEST(parts_of_a_layer)
+{
+    static const enum attn_layer_part WANTED[] = { ATTN_PART_PRODUCT, ATTN_PART_ROTARY,
+                                                   ATTN_PART_ATTENTION, ATTN_PART_ROWS,
+                                                   ATTN_PART_PRODUCT };
+    struct layer_case c;
+    struct attn_layer_plan plan;
+    const char *where = "";
+    int shape = 0;
+    while (strcmp(SHAPES[shape].name, "gate") != 0)
+        shape++;
+    layer_case_init(&c, &SHAPES[shape], 70, 70);
+    make_outputs(&c, 1);
+    assert_int_equal(attn_layer_plan_init(&plan, &c.problem, &where), ATTN_OK);
+    assert_int_equal(plan.stage_count, sizeof WANTED / sizeof WANTED[0]);
+    for (int stage = 0; stage < plan.stage_count; stage++)
+        assert_int_equal(attn_layer_part(&plan, stage), WANTED[stage]);
+    layer_case_free(&c);
+}
+
 TEST(d_out)
 {
     for (int s = 0; s < SHAPE_COUNT; s++) {

@@ -2,6 +2,8 @@
  * item asks for, and runs them. */
 #include "operations/pass/pass_internal.h"
 
+#include "base/clock.h"
+
 #include <string.h>
 
 static const struct pass_step_functions *const STEPS[PASS_STEP_KINDS] = {
@@ -426,13 +428,33 @@ int64_t pass_tasks(struct pass *pass, struct fault *fault)
     return 0;
 }
 
+/* Of attention pass_attend_part() says it. */
+static const enum metrics_part PARTS[PASS_STEP_KINDS] = {
+    [PASS_EMBED] = METRICS_PART_EMBEDDING,  [PASS_FIRST] = METRICS_PART_ROWS,
+    [PASS_TOKENS] = METRICS_PART_OTHER,     [PASS_NORM] = METRICS_PART_ROWS,
+    [PASS_FEED] = METRICS_PART_PRODUCTS,    [PASS_RECUR] = METRICS_PART_RECURRENCE,
+    [PASS_ADD] = METRICS_PART_ROWS,         [PASS_MIX] = METRICS_PART_ROWS,
+    [PASS_EDIT] = METRICS_PART_ROWS,        [PASS_LENS] = METRICS_PART_ROWS,
+    [PASS_NARROW] = METRICS_PART_ROWS,      [PASS_FINAL] = METRICS_PART_ROWS,
+    [PASS_READOUT] = METRICS_PART_ROWS,     [PASS_HEAD] = METRICS_PART_VOCABULARY,
+    [PASS_SPREAD] = METRICS_PART_OTHER,     [PASS_PREDICT] = METRICS_PART_OTHER,
+    [PASS_LAUREL] = METRICS_PART_OTHER,     [PASS_CORRECT] = METRICS_PART_OTHER,
+    [PASS_BESIDE] = METRICS_PART_OTHER,     [PASS_JOIN] = METRICS_PART_OTHER,
+    [PASS_CONTRIBUTE] = METRICS_PART_OTHER,
+};
+
 void pass_run(const struct pass *pass, int64_t task, const struct worker *worker)
 {
+    const int64_t begin_ns = clock_now_ns();
     const struct pass_step *step = &pass->steps[pass->step];
     void *workspace = pass->workspaces
                           ? (char *)pass->workspaces + (size_t)worker->slot * pass->workspace_bytes
                           : worker->workspace;
+    const enum metrics_part part = step->kind == PASS_ATTEND
+                                       ? pass_attend_part(pass, step, pass->running, task)
+                                       : PARTS[step->kind];
     STEPS[step->kind]->run(pass, step, pass->running, task, workspace);
+    metrics_pass_spent(part, clock_now_ns() - begin_ns);
 }
 
 void pass_end(struct pass *pass)

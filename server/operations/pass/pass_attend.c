@@ -431,6 +431,24 @@ static void run_stage(const struct pass *pass, const struct pass_step *step, int
         infer_tasks_run(sequence->attention, stage, task, workspace);
 }
 
+enum metrics_part pass_attend_part(const struct pass *pass, const struct pass_step *step, int turn,
+                                   int64_t task)
+{
+    static const enum metrics_part PARTS[] = { [ATTN_PART_PRODUCT] = METRICS_PART_PRODUCTS,
+                                               [ATTN_PART_ROTARY] = METRICS_PART_ROTARY,
+                                               [ATTN_PART_ROWS] = METRICS_PART_ROWS,
+                                               [ATTN_PART_ATTENTION] = METRICS_PART_ATTENTION };
+    int64_t i = 0;
+    bool is_edit;
+    if (turn < STAGE_TURN || turn >= KEEP_TURN)
+        return METRICS_PART_ATTENTION;
+    while (pass->first_task[i + 1] <= task)
+        i++;
+    const struct pass_sequence *sequence = &pass->sequences[i];
+    const int stage = stage_of_turn(sequence, step, turn, &is_edit);
+    return is_edit ? METRICS_PART_ROWS : PARTS[attn_layer_part(&sequence->attention->plan, stage)];
+}
+
 static void attend_run(const struct pass *pass, const struct pass_step *step, int turn,
                        int64_t task, void *workspace)
 {

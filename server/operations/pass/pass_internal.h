@@ -6,6 +6,7 @@
 #include "map_tile.h"
 #include "operations/pass/pass.h"
 #include "rows.h"
+#include "telemetry/metrics_inference.h"
 
 enum pass_step_kind {
     PASS_EMBED,
@@ -178,6 +179,10 @@ extern const struct pass_step_functions pass_embed, pass_first, pass_tokens, pas
     pass_recur, pass_feed, pass_add, pass_mix, pass_edit, pass_lens, pass_narrow, pass_final,
     pass_readout, pass_head, pass_contribute, pass_spread, pass_predict, pass_laurel, pass_correct,
     pass_beside, pass_join;
+
+/* Which part of the pass a task of PASS_ATTEND is. */
+enum metrics_part pass_attend_part(const struct pass *pass, const struct pass_step *step, int turn,
+                                   int64_t task);
 
 /* The turns of PASS_EMBED that make rows of sound (pass_sound.c), as of a step. */
 bool pass_sound_plan(struct pass *pass, struct attn_work *work, struct fault *fault);
