@@ -83,6 +83,7 @@ void *arena_alloc(struct arena *arena, size_t size)
     if (rounded == SIZE_MAX)
         return NULL;
     if (rounded > arena->bytes_max - arena->used) {
+        arena->was_over = true;
         memory_never_fits(arena->memory, arena->bytes_max);
         return NULL;
     }
@@ -113,6 +114,13 @@ char *arena_strdup(struct arena *arena, const char *text)
     if (copy)
         memcpy(copy, text, size);
     return copy;
+}
+
+void arena_explain(const struct arena *arena, struct fault *fault)
+{
+    const struct memory_share over = { .never_over = arena->bytes_max };
+    if (arena->was_over)
+        memory_explain(&over, fault);
 }
 
 void arena_free(struct arena *arena)

@@ -11,6 +11,7 @@ struct arena {
     struct arena_block *blocks;
     size_t used;                 /* bytes handed out */
     size_t bytes_max;            /* bound of used; arena_alloc() returns NULL past it */
+    bool was_over;               /* it did so */
     struct memory_share *memory; /* the request's; NULL: not counted. Set after arena_init() */
 };
 
@@ -31,6 +32,10 @@ size_t arena_rounded(size_t size); /* SIZE_MAX on overflow */
 
 /* Returns a copy of the string in the arena; NULL as arena_alloc(). */
 char *arena_strdup(struct arena *arena, const char *text);
+
+/* Makes of a lack of memory that bytes_max made a fault that does not ask the client to try again:
+ * of an arena without a share, whose request is told nothing by memory_explain(). */
+void arena_explain(const struct arena *arena, struct fault *fault);
 
 /* Frees all memory of the arena, which is then empty and may be used again. NULL is taken. */
 void arena_free(struct arena *arena);

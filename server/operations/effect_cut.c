@@ -136,6 +136,8 @@ static bool try_cut(const struct effects *job, const struct attn_map_range *span
     arena_init(&arena, job->call->limits.scratch_bytes_max);
     const bool fits = effect_cut(job, span, &request, &item, fault);
     *bytes = arena.used;
+    if (!fits)
+        arena_explain(&arena, fault);
     edits_release(item.edits, item.planned_edit_count);
     arena_free(&arena);
     return fits;

@@ -157,7 +157,10 @@ bool effect_wave_begin(struct effects *job, const struct effect_list *list, int6
                        int64_t count, bool is_priced, struct attn_work *work, struct fault *fault)
 {
     begin_arena(job);
-    return begin(job, list, first, count, is_priced, work, fault);
+    if (begin(job, list, first, count, is_priced, work, fault))
+        return true;
+    arena_explain(&job->arena, fault);
+    return false;
 }
 
 bool effect_pass_begin(struct effects *job, struct trace_item *item, struct infer_item *attention,

@@ -233,6 +233,33 @@ TEST(counted)
     cJSON_Delete(answer);
 }
 
+/* A pass that does not fit alone never will, where planning it finds that as where its memory is
+ * reserved. In a batch it is the fault of its item. */
+TEST(passes_that_never_fit)
+{
+    static const char MORE[] = ",\"layers\":[],\"outputs\":[\"predictions\"]";
+    static const int COUNTS[] = { 4000, 12000, 20000, 24000 };
+    assert_int_equal(fixture_stop(NULL), 0);
+    fixture_serve("--models", directory, "--memory-max", "4MiB");
+    for (int i = 0; i < 4; i++) {
+        char *body = long_body(COUNTS[i], MORE);
+        answer_refused(&client, PATH, body, 413, "too_large", NULL);
+        free(body);
+    }
+    char *item = long_body(20000, MORE), *body = NULL;
+    assert_true(asprintf(&body, "{\"requests\":[{\"model\":\"llama\",\"tokens\":[3]},%s]}", item)
+                > 0);
+    cJSON *answer = answer_post(&client, "/v1/trace/batch", body);
+    const cJSON *results = cJSON_GetObjectItem(answer, "results");
+    assert_null(cJSON_GetObjectItem(cJSON_GetArrayItem(results, 0), "error"));
+    assert_string_equal(
+        cJSON_GetStringValue(cJSON_GetObjectItem(cJSON_GetArrayItem(results, 1), "code")),
+        "too_large");
+    cJSON_Delete(answer);
+    free(body);
+    free(item);
+}
+
 static int start(void **state)
 {
     fixture_make_directory(state);

@@ -51,6 +51,22 @@ TEST(limit)
     arena_free(&arena);
 }
 
+/* More than the bound never fits; what was refused for another reason may fit later. */
+TEST(what_never_fits_is_said)
+{
+    struct arena arena;
+    struct fault fault = { .code = FAULT_MEMORY };
+    arena_init(&arena, 1 << 20);
+    assert_null(arena_alloc(&arena, SIZE_MAX));
+    arena_explain(&arena, &fault);
+    assert_int_equal(fault.code, FAULT_MEMORY);
+    assert_null(arena_alloc(&arena, (1 << 20) + 1));
+    arena_explain(&arena, &fault);
+    assert_int_equal(fault.code, FAULT_TOO_LARGE);
+    assert_non_null(strstr(fault.message, "1048576 bytes"));
+    arena_free(&arena);
+}
+
 TEST(sizes_that_overflow)
 {
     struct arena arena;

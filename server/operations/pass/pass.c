@@ -376,7 +376,10 @@ bool pass_create(struct pass **made, struct arena *arena, const struct pass_grou
     pass->limits = *limits;
     pass->held_layer = -1;
     *made = pass;
-    return fill_pass(pass, group, work, fault);
+    if (fill_pass(pass, group, work, fault))
+        return true;
+    arena_explain(arena, fault);
+    return false;
 }
 
 int64_t pass_step_count(const struct pass *pass)
