@@ -44,7 +44,7 @@ TEST_SRC    := $(wildcard tests/*/test_*.c)
 FUZZ_SRC    := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRC   := $(wildcard tests/bench/bench_*.c)
 PEER_SRC    := tests/bench/peer_openblas.c tests/bench/peer_products.c tests/bench/peer_onnxruntime_bert.c $(if $(wildcard /usr/include/dnnl.h),tests/bench/peer_onednn.c)
-RIVAL_SRC   := tests/bench/own.c tests/bench/peers.c tests/bench/yardstick.c
+RIVAL_SRC   := $(addprefix tests/bench/,own.c peers.c yardstick.c machine.c ratio.c)
 LOAD_SRC    := $(wildcard tests/bench/load_*.c)
 TRAFFIC_SRC := $(wildcard tests/bench/traffic*.c)
 C_FILES     := $(wildcard lib/*.h lib/*/*.[ch] server/main.c server/*/*.[ch] server/*/*/*.[ch] tests/*/*.[ch])
@@ -269,7 +269,7 @@ $(LOADS): $(TRAFFIC_SRC:%.c=$B/%.o) $(RIVAL_SRC:%.c=$B/%.o)
 
 GROUP_MAIN := $B/tests/support/group_main.o
 $(GROUP_SRC:%.c=$B/%) $(call folders_of,$(TEST_SRC)) $B/tests/threaded: $(GROUP_MAIN)
-$B/tests/unit/tests $B/tests/unit/test_bench_peers: $(TRAFFIC_SRC:%.c=$B/%.o) $B/tests/bench/peers.o
+$B/tests/unit/tests $(filter $B/tests/unit/test_bench_%,$(ALONE)): $(TRAFFIC_SRC:%.c=$B/%.o) $(RIVAL_SRC:%.c=$B/%.o)
 
 define folder_program
 $B/tests/$1/tests: $(patsubst %.c,$B/%.o,$(filter tests/$1/%,$(GROUP_SRC))) $(TEST_LINKED)

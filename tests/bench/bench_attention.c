@@ -7,13 +7,16 @@
  * own (peers.h), and its context is compared with ours. One thread is timed in CPU seconds, two
  * by the clock. "of peak" is the share of the multiply-adds that this table's vectors could do
  * in the same round. For decoding, "of read" is the share of the speed at which the same keys
- * and values can merely be read, wherever they lie. A peer on two threads that was kept waiting has
- * no ratio, but "not busy" (peers.h). A causal shape counts the pairs that are seen. With --bf16
+ * and values can merely be read, wherever they lie. A peer that was kept
+ * waiting has no ratio, but "not busy" (peers.h), and one whose rounds lie too far apart has
+ * "spread" (ratio.h). A causal shape counts the pairs that are seen. With --bf16
  * query, key and value are BF16, and our precision is medium; of the peers oneDNN and torch take
  * part. */
 #include "base/internal.h"
+#include "machine.h"
 #include "own.h"
 #include "peers.h"
+#include "ratio.h"
 #include "yardstick.h"
 
 #include <libgen.h>
@@ -166,16 +169,29 @@ static void print_name(const struct bench_shape *s)
     printf("%-28s %d ", name, s->threads);
 }
 
+/* The ratio to a peer, for the table. Returns it; 0: there is none. */
+static double describe_peer(char text[RATIO_BYTES], const struct times *times, int p)
+{
+    double ratios[ROUNDS_MAX];
+    const struct ratio_peer busy = { peers[p].cpu_s, peer_could_of(&peers[p]) };
+    for (int i = 0; i < times->rounds; i++)
+        ratios[i] = times->peer_s[p][i] / times->own_s[i];
+    return ratio_describe(text, ratios, times->rounds, &busy);
+}
+
 static void report(FILE *json, const struct bench_shape *s, struct times *times,
                    const struct own *own)
 {
+    char said[PEERS][RATIO_BYTES];
+    double ratios[PEERS];
+    for (int p = 0; p < PEERS; p++) /* before medians sort the rounds */
+        ratios[p] = times->has_peer[p] ? describe_peer(said[p], times, p) : 0;
     const double own_s = median(times->own_s, times->rounds);
     const double flops = median(times->flops, times->rounds);
     const double read_s = median(times->read_s, times->rounds);
     const double bytes = key_value_bytes(s);
-    const char *best = "no peer";
-    double best_s = INFINITY;
-    char idle[PEER_IDLE_BYTES];
+    const char *best = "no ratio";
+    double best_ratio = INFINITY;
 
     fprintf(json,
             "{\"batch\":%d,\"q_heads\":%d,\"kv_heads\":%d,\"q_len\":%d,\"kv_len\":%d,"
@@ -198,18 +214,16 @@ static void report(FILE *json, const struct bench_shape *s, struct times *times,
         fprintf(json, ",\"%s_s\":%.6g,\"%s_peak_mib\":%.0f", peers[p].name, peer_s, peers[p].name,
                 peer_peak_mib(&peers[p]));
         fprintf(json, ",\"%s_cpus\":%.2f", peers[p].name, peers[p].cpu_s / peers[p].clock_s);
-        if (!peer_was_busy(&peers[p])) {
-            peer_describe_idle(idle, peers[p].cpu_s, peers[p].clock_s);
-            printf("%19s", idle);
-            continue;
-        }
-        printf("%19.2f", peer_s / own_s);
-        if (peer_s < best_s) {
-            best_s = peer_s;
+        printf("%19s", said[p]);
+        if (ratios[p] > 0 && ratios[p] < best_ratio) {
+            best_ratio = ratios[p];
             best = peers[p].name;
         }
     }
-    printf("   %.2f %s\n", best_s / own_s, best);
+    if (best_ratio < INFINITY)
+        printf("   %.2f %s\n", best_ratio, best);
+    else
+        printf("   %s\n", best);
     fprintf(json, "}\n");
     fflush(stdout);
 }
@@ -292,6 +306,7 @@ int main(int argc, char **argv)
         return 1;
     }
     char *folder = dirname(argv[0]);
+    machine_print();
     for (int threads = 1; threads <= 2; threads++)
         if (options.threads == 0 || options.threads == threads)
             bench(&options, folder, json, threads);

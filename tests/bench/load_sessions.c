@@ -106,7 +106,7 @@ static void measure_step(struct traffic_connection *connection, int port, const 
         printf("; torch %.2f ms, %.1f x", median(torch_s, rounds) * 1e3,
                median(torch_s, rounds) / step);
     } else if (has_torch) {
-        peer_describe_idle(idle, torch.cpu_s, torch.clock_s);
+        peer_describe_idle(idle, torch.cpu_s, peer_could_of(&torch));
         printf("; torch %s", idle);
     }
     printf("\n");

@@ -156,7 +156,7 @@ static void report_peer(const struct peer *peer, double seconds)
 {
     char idle[PEER_IDLE_BYTES] = "";
     if (!peer_was_busy(peer))
-        peer_describe_idle(idle, peer->cpu_s, peer->clock_s);
+        peer_describe_idle(idle, peer->cpu_s, peer_could_of(peer));
     printf("%-32s %8.1f ms %s\n", peer->name, seconds * 1e3, idle);
 }
 

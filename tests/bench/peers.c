@@ -1,7 +1,10 @@
 /* peers.c - see peers.h. */
 #include "peers.h"
 
+#include "machine.h"
+
 #include <fcntl.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,7 +92,7 @@ bool peer_shape(struct peer *peer, const struct bench_shape *s, double sums[2])
     char line[256];
 
     peer->threads = s->threads;
-    peer->cpu_s = peer->clock_s = 0;
+    peer->cpu_s = peer->clock_s = peer->others_s = 0;
     set_free(peer);
     fprintf(peer->to, "shape %d %d %d %d %d %d %d %d\n", s->batch, s->q_heads, s->kv_heads,
             s->q_len, s->kv_len, s->head_dim, s->causal, s->threads);
@@ -113,12 +116,15 @@ static bool read_times(const struct peer *peer, int count, double *seconds)
 bool peer_time(struct peer *peer, int count, double *seconds)
 {
     const double begin_s = seconds_of(CLOCK_MONOTONIC), begin_cpu_s = peer_cpu_s(peer->pid);
+    const double begin_busy_s = machine_busy_s();
 
     set_free(peer);
     fprintf(peer->to, "run %d\n", count + 1);
     const bool done = stand_still(peer, read_times(peer, count, seconds));
-    peer->cpu_s += peer_cpu_s(peer->pid) - begin_cpu_s;
+    const double cpu_s = peer_cpu_s(peer->pid) - begin_cpu_s;
+    peer->cpu_s += cpu_s;
     peer->clock_s += seconds_of(CLOCK_MONOTONIC) - begin_s;
+    peer->others_s += machine_busy_s() - begin_busy_s - cpu_s;
     return done;
 }
 
@@ -127,9 +133,21 @@ bool peer_is_busy(double cpu_s, double could_s)
     return cpu_s * 100 >= could_s * PEER_BUSY_PERCENT;
 }
 
+double peer_could_s(double clock_s, int threads, int cpus, double others_s)
+{
+    const double left_s = fmax(0, clock_s * cpus - others_s);
+    return fmin(clock_s * threads, left_s);
+}
+
+double peer_could_of(const struct peer *peer)
+{
+    return peer_could_s(peer->clock_s, peer->threads, (int)sysconf(_SC_NPROCESSORS_ONLN),
+                        peer->others_s);
+}
+
 bool peer_was_busy(const struct peer *peer)
 {
-    return peer->threads == 1 || peer_is_busy(peer->cpu_s, peer->clock_s);
+    return peer_is_busy(peer->cpu_s, peer_could_of(peer));
 }
 
 void peer_describe_idle(char text[PEER_IDLE_BYTES], double cpu_s, double could_s)

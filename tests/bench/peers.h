@@ -20,6 +20,7 @@ struct peer {
     FILE *to, *from;
     int threads;           /* of the last shape */
     double cpu_s, clock_s; /* of the runs since then, all threads */
+    double others_s;       /* CPU seconds of all others meanwhile */
 };
 
 /* Starts the peer with the number of threads. If it is absent, prints a line and returns false. */
@@ -39,9 +40,15 @@ enum { PEER_BUSY_PERCENT = 80 };
 
 bool peer_is_busy(double cpu_s, double could_s);
 
-/* Whether the peer was busy with its last shape: some thread of it all the time, since a call also
- * has parts that only one thread can do. One thread is timed in CPU seconds, so it was busy. */
+/* The CPU seconds that so many threads could take in clock_s: all of it, or what others have left
+ * of a machine of so many CPUs. */
+double peer_could_s(double clock_s, int threads, int cpus, double others_s);
+
+/* Whether the peer was busy with its last shape, with all its threads. */
 bool peer_was_busy(const struct peer *peer);
+
+/* The CPU seconds that it could have taken for that shape. */
+double peer_could_of(const struct peer *peer);
 
 /* "not busy: 8% CPU", of could_s. */
 enum { PEER_IDLE_BYTES = 40 };

@@ -1,11 +1,11 @@
 /* traffic_report.c - see traffic_report.h. */
 #include "traffic_report.h"
 
+#include "machine.h"
 #include "peers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 static FILE *lines;
 
@@ -150,21 +150,6 @@ static void print_row(const struct traffic_server *server, const struct traffic_
            cost->quantiles_ms[1], cost->quantiles_ms[2], cpu, cost->late_ms);
     print_idle(server, load, result);
     print_others(result);
-}
-
-/* CPU seconds of everything on this machine, with the time that a hypervisor gave to others. */
-static double machine_busy_s(void)
-{
-    double ticks[8] = { 0 }, busy = 0;
-    FILE *file = fopen("/proc/stat", "re");
-    if (!file)
-        return 0;
-    if (fscanf(file, "cpu %lf %lf %lf %lf %lf %lf %lf %lf", &ticks[0], &ticks[1], &ticks[2],
-               &ticks[3], &ticks[4], &ticks[5], &ticks[6], &ticks[7])
-        == 8)
-        busy = ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6] + ticks[7];
-    fclose(file);
-    return busy / (double)sysconf(_SC_CLK_TCK);
 }
 
 void traffic_measure(struct traffic_server *server, const struct traffic_load *load,

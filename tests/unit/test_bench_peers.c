@@ -36,14 +36,33 @@ TEST(busy_is_four_fifths_of_what_it_could)
     assert_false(peer_is_busy(1, 2));
 }
 
-TEST(one_thread_is_timed_in_cpu_seconds)
+static void expect_busy(bool wanted, int threads, double cpu_s)
 {
-    struct peer peer = { .threads = 1, .cpu_s = 0.1, .clock_s = 1 };
-    assert_true(peer_was_busy(&peer));
-    peer.threads = 2;
-    assert_false(peer_was_busy(&peer));
-    peer.cpu_s = 1.2;
-    assert_true(peer_was_busy(&peer));
+    const struct peer peer = { .threads = threads, .cpu_s = cpu_s, .clock_s = 1 };
+    assert_true(peer_was_busy(&peer) == wanted);
+}
+
+TEST(a_peer_is_busy_with_all_its_threads)
+{
+    expect_busy(false, 1, 0.1);
+    expect_busy(true, 1, 0.9);
+    if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+        return;
+    expect_busy(false, 2, 1.2);
+    expect_busy(true, 2, 1.7);
+}
+
+/* Of a machine of two CPUs a peer could take what others leave. */
+TEST(what_a_peer_could_take)
+{
+    assert_float_equal(peer_could_s(10, 1, 2, 0), 10, 0);
+    assert_float_equal(peer_could_s(10, 2, 2, 0), 20, 0);
+    assert_float_equal(peer_could_s(10, 2, 2, 8), 12, 0);
+    assert_float_equal(peer_could_s(10, 1, 2, 8), 10, 0); /* on the CPU that they leave */
+    assert_float_equal(peer_could_s(10, 1, 2, 14), 6, 0);
+    assert_float_equal(peer_could_s(10, 4, 2, 0), 20, 0);
+    assert_float_equal(peer_could_s(10, 1, 2, 30), 0, 0);
+    assert_float_equal(peer_could_s(10, 2, 4, 8), 20, 0);
 }
 
 TEST(an_idle_peer_is_named_with_its_share)
