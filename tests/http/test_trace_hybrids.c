@@ -57,7 +57,8 @@ static struct rows lfm2_feed_forward(struct rows x, int layer)
 }
 
 /* Lfm2DecoderLayer */
-static struct rows lfm2_block(struct forward *forward, struct rows x, int layer)
+static struct rows lfm2_block(struct forward *forward, struct rows x, int layer,
+                              struct rows (*feed_forward)(struct rows x, int layer))
 {
     const char *kind = lfm2_is_attention(layer) ? "self" : "convolution";
     struct decoder_attention attention = LLAMA.attention;
@@ -71,17 +72,23 @@ static struct rows lfm2_block(struct forward *forward, struct rows x, int layer)
             : forward_hybrid_add(forward, kind, layer, x, inputs, lfm2_convolve(inputs, layer));
     x = forward_add(x, mixed);
     const struct rows normed = forward_rms_norm(x, LLAMA_BLOCK "ffn_norm", layer, 1e-5, 0);
-    return forward_add(x, forward_edits_fed(kind, layer, lfm2_feed_forward(normed, layer)));
+    return forward_add(x, forward_edits_fed(kind, layer, feed_forward(normed, layer)));
 }
 
-static void lfm2_pass(struct forward *forward)
+static void lfm2_pass_of(struct forward *forward,
+                         struct rows (*feed_forward)(struct rows x, int layer))
 {
     const struct rows embedding = published_tensor("model.embed_tokens.weight", 0);
     struct rows x = forward_embed(embedding, decoder_tokens(), decoder_length);
     for (int layer = 0; layer < 5; layer++)
-        x = lfm2_block(forward, x, layer);
+        x = lfm2_block(forward, x, layer, feed_forward);
     forward->final_hidden_states = forward_rms_norm(x, "model.embedding_norm", 0, 1e-5, 0);
     forward->logits = forward_product(forward->final_hidden_states, embedding);
+}
+
+static void lfm2_pass(struct forward *forward)
+{
+    lfm2_pass_of(forward, lfm2_feed_forward);
 }
 
 TEST(lfm2)
@@ -100,6 +107,108 @@ TEST(lfm2_with_biases)
                      LFM2_CONVOLUTION("2", LFM2_BIAS("2")) LFM2_ATTENTION("3")
                          LFM2_CONVOLUTION("4", LFM2_BIAS("4")) LFM2_REST,
                  5, lfm2_pass);
+}
+
+/* ------------------------------------------------------------------ LFM2's experts -- */
+
+/* lfm2_moe/modular_lfm2_moe.py at e9702f25318e. */
+
+/* Lfm2MoeExperts: one expert, of [2 * 12, 16] and [16, 12], or of three tensors. */
+static struct rows lfm2_expert(struct rows row, int expert, int layer)
+{
+    char name[96];
+    if (published_has(LFM2_MLP "experts.gate_up_proj", layer)) {
+        const struct rows up = published_tensor(LFM2_MLP "experts.gate_up_proj", layer);
+        const struct rows down = published_tensor(LFM2_MLP "experts.down_proj", layer);
+        const struct rows both =
+            forward_product(row, forward_view(forward_slice(up, expert, 1), 16));
+        const struct rows gate = forward_activation(published_split(both, 1, 0, 12), "silu");
+        return forward_product(forward_multiply(gate, published_split(both, 1, 12, 12)),
+                               forward_view(forward_slice(down, expert, 1), 12));
+    }
+    snprintf(name, sizeof name, LFM2_MLP "experts.%d.w1", expert);
+    const struct rows gate = forward_activation(published_linear(row, name, layer), "silu");
+    snprintf(name, sizeof name, LFM2_MLP "experts.%d.w3", expert);
+    const struct rows up = published_linear(row, name, layer);
+    snprintf(name, sizeof name, LFM2_MLP "experts.%d.w2", expert);
+    return published_linear(forward_multiply(gate, up), name, layer);
+}
+
+/* One row of Lfm2MoeSparseMoeBlock: so many of four experts, by their sigmoids and the bias. */
+static struct rows lfm2_experts_row(struct rows row, int layer, int chosen, double scale)
+{
+    const struct rows scores = published_linear(row, LFM2_MLP "gate", layer);
+    const bool has_bias = published_has(LFM2_MLP "expert_bias", layer);
+    double sigmoids[4], choice[4], sum = 1e-6;
+    bool is_chosen[4] = { false };
+    for (int e = 0; e < 4; e++) {
+        sigmoids[e] = 1 / (1 + exp(-scores.data[e]));
+        choice[e] = sigmoids[e];
+        if (has_bias)
+            choice[e] += published_tensor(LFM2_MLP "expert_bias", layer).data[e];
+    }
+    for (int i = 0; i < chosen; i++) {
+        int best = -1;
+        for (int e = 0; e < 4; e++)
+            if (!is_chosen[e] && (best < 0 || choice[e] > choice[best]))
+                best = e;
+        is_chosen[best] = true;
+        sum += sigmoids[best];
+    }
+    struct rows y = published_rows(1, row.columns);
+    for (int e = 0; e < 4; e++)
+        if (is_chosen[e])
+            y = forward_add(y,
+                            forward_scale(lfm2_expert(row, e, layer), scale * sigmoids[e] / sum));
+    return y;
+}
+
+static struct rows lfm2_experts(struct rows x, int layer, int chosen, double scale)
+{
+    struct rows y = lfm2_experts_row(forward_slice(x, 0, 1), layer, chosen, scale);
+    for (int64_t i = 1; i < x.count; i++)
+        y = forward_join(y, lfm2_experts_row(forward_slice(x, i, 1), layer, chosen, scale));
+    return y;
+}
+
+/* The first block has one feed-forward. */
+static struct rows lfm2_moe_feed_forward(struct rows x, int layer)
+{
+    return layer < 1 ? lfm2_feed_forward(x, layer) : lfm2_experts(x, layer, 2, 1.5);
+}
+
+static void lfm2_moe_pass(struct forward *forward)
+{
+    lfm2_pass_of(forward, lfm2_moe_feed_forward);
+}
+
+TEST(lfm2_moe)
+{
+    hybrid_check("lfm2_moe", LFM2_MOE_CONFIG, LFM2_MOE_TENSORS, LFM2_LAYERS, lfm2_moe_pass);
+}
+
+/* All four experts without a bias, in two tensors; of some rows all sigmoids are so small that what
+ * is added to their sum counts. */
+static struct rows lfm2_all_experts(struct rows x, int layer)
+{
+    return lfm2_experts(x, layer, 4, 1);
+}
+
+static void lfm2_all_experts_pass(struct forward *forward)
+{
+    lfm2_pass_of(forward, lfm2_all_experts);
+}
+
+TEST(lfm2_moe_of_all_experts)
+{
+    hybrid_check("lfm2_moe_all",
+                 LLAMA_CONFIG("lfm2_moe", "5",
+                              LFM2_MOE_FIELDS ",\"num_dense_layers\":0,\"num_experts_per_tok\":4,"
+                                              "\"use_expert_bias\":false"),
+                 LFM2_LAYERS_BEFORE_MLP LFM2_MLP "gate.weight 4x16*100, " LFM2_MLP
+                                                 "experts.gate_up_proj 4x24x16, " LFM2_MLP
+                                                 "experts.down_proj 4x16x12, " LFM2_NORMS,
+                 LFM2_LAYERS, lfm2_all_experts_pass);
 }
 
 /* --------------------------------------------------------------------- Mamba-2 -- */

@@ -23,17 +23,38 @@ enum { LFM2_LAYERS = 5, LFM2_STATE = 2 * 16 };
 #define LFM2_BIAS(layer)                                                                           \
     "model.layers." layer ".conv.in_proj.bias 48, model.layers." layer ".conv.conv.bias 16, "      \
     "model.layers." layer ".conv.out_proj.bias 16, "
+#define LFM2_NORMS                                                                                 \
+    LLAMA_EMBEDDING LLAMA_NORM("operator_norm") ", " LLAMA_NORM(                                   \
+        "ffn_norm") ", model.embedding_norm.weight 16"
 #define LFM2_REST                                                                                  \
-    LLAMA_EMBEDDING LFM2_MLP "w1.weight 24x16, " LFM2_MLP "w3.weight 24x16, " LFM2_MLP             \
-                             "w2.weight 16x24, " LLAMA_NORM("operator_norm") ", " LLAMA_NORM(      \
-                                 "ffn_norm") ", model.embedding_norm.weight 16"
+    LFM2_MLP                                                                                       \
+    "w1.weight 24x16, " LFM2_MLP "w3.weight 24x16, " LFM2_MLP "w2.weight 16x24, " LFM2_NORMS
 
 #define LFM2_CONFIG                                                                                \
     LLAMA_CONFIG("lfm2", "5", ",\"norm_eps\":1e-05,\"conv_L_cache\":3,\"full_attn_idxs\":[1,3]")
-#define LFM2_TENSORS                                                                               \
+#define LFM2_LAYERS_BEFORE_MLP                                                                     \
     LFM2_CONVOLUTION("0", "")                                                                      \
-    LFM2_ATTENTION("1")                                                                            \
-    LFM2_CONVOLUTION("2", "") LFM2_ATTENTION("3") LFM2_CONVOLUTION("4", "") LFM2_REST
+    LFM2_ATTENTION("1") LFM2_CONVOLUTION("2", "") LFM2_ATTENTION("3") LFM2_CONVOLUTION("4", "")
+#define LFM2_TENSORS LFM2_LAYERS_BEFORE_MLP LFM2_REST
+
+/* Two of four experts in all blocks but the first. */
+#define LFM2_MOE_FIELDS                                                                            \
+    ",\"norm_eps\":1e-05,\"conv_L_cache\":3,\"layer_types\":[\"conv\",\"full_attention\","         \
+    "\"conv\",\"full_attention\",\"conv\"],\"num_experts\":4,\"moe_intermediate_size\":12"
+#define LFM2_MOE_UNSCALED_CONFIG                                                                   \
+    LLAMA_CONFIG("lfm2_moe", "5",                                                                  \
+                 LFM2_MOE_FIELDS ",\"num_dense_layers\":1,\"num_experts_per_tok\":2")
+#define LFM2_MOE_CONFIG                                                                            \
+    LLAMA_CONFIG("lfm2_moe", "5",                                                                  \
+                 LFM2_MOE_FIELDS ",\"num_dense_layers\":1,\"num_experts_per_tok\":2,"              \
+                                 "\"routed_scaling_factor\":1.5")
+#define LFM2_EXPERT(e)                                                                             \
+    LFM2_MLP                                                                                       \
+    "experts." e ".w1.weight 12x16, " LFM2_MLP "experts." e ".w3.weight 12x16, " LFM2_MLP          \
+    "experts." e ".w2.weight 16x12, "
+#define LFM2_MOE_TENSORS                                                                           \
+    LFM2_LAYERS_BEFORE_MLP LFM2_EXPERT("0") LFM2_EXPERT("1") LFM2_EXPERT("2") LFM2_EXPERT("3")     \
+        LFM2_MLP "gate.weight 4x16*2, " LFM2_MLP "expert_bias 4, " LFM2_REST
 
 /* --------------------------------------------------------------------- Mamba-2 -- */
 

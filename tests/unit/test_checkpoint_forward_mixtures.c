@@ -1,6 +1,7 @@
 /* test_checkpoint_forward_mixtures.c - what stands around the attention of published decoders with
  * mixtures of experts. Sources are named beside the rows of checkpoint_mixtures.c. */
 #include "forward_case.h"
+#include "hybrid_model.h"
 #include "test.h"
 
 #define FIELDS                                                                                     \
@@ -312,4 +313,48 @@ TEST(deepseek_v2)
     published_close();
     forward_case_refused(V2(",\"topk_method\":\"noaux_tc\""), TENSORS, 2,
                          "topk_method is 'noaux_tc'");
+}
+
+/* The first names are those of hybrid_model.h. lfm2_moe/configuration_lfm2_moe.py: tie_embedding
+ * counts before tie_word_embeddings. */
+#define LFM2_OF(more) LLAMA_CONFIG("lfm2_moe", "5", LFM2_MOE_FIELDS more)
+
+TEST(lfm2_moe)
+{
+    const struct model_forward *forward =
+        forward_case_open(LFM2_OF(",\"num_dense_layers\":1,\"num_experts_per_tok\":2,"
+                                  "\"routed_scaling_factor\":1.5,\"norm_topk_prob\":false"),
+                          LFM2_MOE_TENSORS, LFM2_LAYERS);
+    assert_null(block_of(forward, 0)->experts.router.weight);
+    forward_case_expect_linear(&block_of(forward, 0)->dense.up, LFM2_MLP "w3", 0, 24, 16);
+    const struct model_experts *experts = &block_of(forward, 1)->experts;
+    assert_int_equal(experts->routing, MODEL_ROUTING_SIGMOID);
+    assert_true(experts->count == 4 && experts->chosen == 2 && !experts->is_normalized);
+    assert_true(experts->weight_scale == 1.5 && experts->weight_sum_eps == 1e-6);
+    forward_case_expect(experts->choice_bias, LFM2_MLP "expert_bias", 1);
+    forward_case_expect_linear(&experts->experts[3].gate, LFM2_MLP "experts.3.w1", 1, 12, 16);
+    forward_case_expect_linear(&experts->experts[3].down, LFM2_MLP "experts.3.w2", 1, 16, 12);
+    assert_true(!experts->shared && experts->groups == 0);
+    published_close();
+    forward = forward_case_open(
+        LFM2_OF(",\"num_dense_layers\":1,\"num_experts_per_tok\":1,\"use_expert_bias\":false,"
+                "\"tie_embedding\":false,\"tie_word_embeddings\":true"),
+        LFM2_MOE_TENSORS ", lm_head.weight 40x16", LFM2_LAYERS);
+    experts = &block_of(forward, 4)->experts;
+    assert_true(experts->is_normalized && !experts->choice_bias && experts->weight_scale == 1);
+    forward_case_expect_linear(&forward->head.output, "lm_head", 0, 40, 16);
+    published_close();
+}
+
+/* The defaults are two dense blocks, 4 of 32 experts, and a bias. */
+TEST(lfm2_moe_refused)
+{
+    forward_case_refused(LFM2_OF(",\"num_dense_layers\":-1"), LFM2_MOE_TENSORS, LFM2_LAYERS,
+                         "num_dense_layers");
+    forward_case_refused(LFM2_OF(",\"num_experts_per_tok\":5"), LFM2_MOE_TENSORS, LFM2_LAYERS,
+                         "4 experts (num_experts), of which 5");
+    forward_case_refused(LFM2_OF(",\"use_expert_bias\":1"), LFM2_MOE_TENSORS, LFM2_LAYERS,
+                         "use_expert_bias");
+    forward_case_refused(LFM2_OF(""), LFM2_TENSORS, LFM2_LAYERS,
+                         "no tensor 'model.layers.2.feed_forward.gate.weight'");
 }

@@ -139,6 +139,7 @@ struct checkpoint_pass {
     bool router_has_bias;
     bool router_is_sigmoid;    /* else the weights are a softmax */
     const char *choice_bias;   /* the tensor that choice adds to sigmoids; whole name, in a block */
+    double weight_sum_eps;     /* struct model_experts */
     bool router_weighs_inputs; /* of experts, by sigmoids, in place of what they compute */
 
     /* The same experts in two tensors [expert, out, in], where the file has the first of them: the

@@ -43,6 +43,39 @@ static const char *other_kind_lfm2(const struct checkpoint_run *run, int64_t ind
     return !is_listed(run, "full_attn_idxs", index, &is_there) && is_there ? "convolution" : NULL;
 }
 
+/* Lfm2MoeDecoderLayer: the first num_dense_layers blocks have one feed-forward. */
+static bool has_experts_lfm2(const struct checkpoint_run *run, int64_t block)
+{
+    const cJSON *count = cJSON_GetObjectItemCaseSensitive(run->section, "num_dense_layers");
+    return (double)block >= (cJSON_IsNumber(count) ? count->valuedouble : 2);
+}
+
+static bool adjust_lfm2_moe(struct checkpoint_pass *pass, const cJSON *section, struct fault *fault)
+{
+    bool has_bias;
+    int64_t dense;
+    if (!checkpoint_read_integer(section, "num_dense_layers=2", &dense, fault)
+        || !checkpoint_read_flag(section, "use_expert_bias=true", &has_bias, fault))
+        return false;
+    if (!has_bias)
+        pass->choice_bias = NULL;
+    return true;
+}
+
+/* lfm2/modeling_lfm2.py, lfm2_moe/modeling_lfm2_moe.py: Lfm2Attention, Lfm2DecoderLayer. */
+#define LFM2                                                                                       \
+    SELF("model.|", "layers.%.", "self_attn."),                                                    \
+        .projections = PROJECTIONS("q_proj", "k_proj", "v_proj", "out_proj"), .causal = "=true",   \
+        .kv_heads = "num_key_value_heads=8", .head_dim = "head_dim",                               \
+        .norms = { "q_layernorm", "k_layernorm" }, .norm_eps = "norm_eps=0.00001",                 \
+        .other_kind = other_kind_lfm2
+#define LFM2_IGNORED "num_heads|use_pos_enc"
+#define LFM2_PASS                                                                                  \
+    .tokens = "embed_tokens", .final_norm = "embedding_norm",                                      \
+    LM_HEAD("tie_embedding|tie_word_embeddings=true"), NORMS_BEFORE("operator_norm", "ffn_norm"),  \
+    .activation = "=silu", .norm_eps = "norm_eps=0.00001", .recurrent = "conv.",                   \
+    .recurrence = checkpoint_recurrence_short_convolution
+
 /* Qwen3NextConfig: layer_types, or attention in every full_attention_interval-th layer. */
 static const char *other_kind_qwen(const struct checkpoint_run *run, int64_t index)
 {
@@ -196,30 +229,29 @@ const struct checkpoint_stack checkpoint_hybrids[] = {
     /* The width of the feed-forward is that of its tensors, so what config.json makes it of is not
      * read. */
     { .model_type = "lfm2",
-      SELF("model.|", "layers.%.", "self_attn."),
-      .projections = PROJECTIONS("q_proj", "k_proj", "v_proj", "out_proj"),
-      .causal = "=true",
+      LFM2,
       SIZES(32, 2560, 32),
-      .kv_heads = "num_key_value_heads=8",
-      .head_dim = "head_dim",
-      .norms = { "q_layernorm", "k_layernorm" },
-      .norm_eps = "norm_eps=0.00001",
       .theta = "theta|rope_theta=1000000",
-      .other_kind = other_kind_lfm2,
       .reads = "layer_types|full_attn_idxs",
-      .ignored = "block_*|conv_dim|conv_dim_out|conv_use_xavier_init|num_heads|use_pos_enc",
-      .pass = { .tokens = "embed_tokens",
-                .final_norm = "embedding_norm",
-                LM_HEAD("tie_embedding|tie_word_embeddings=true"),
-                NORMS_BEFORE("operator_norm", "ffn_norm"),
-                .gate = "feed_forward.w1",
-                .up = "feed_forward.w3",
-                .down = "feed_forward.w2",
-                .activation = "=silu",
-                .norm_eps = "norm_eps=0.00001",
-                .recurrent = "conv.",
-                .recurrence = checkpoint_recurrence_short_convolution,
-                .reads = CHECKPOINT_SHORT_CONVOLUTION_FIELDS } },
+      .ignored = LFM2_IGNORED "|block_*|conv_dim|conv_dim_out|conv_use_xavier_init",
+      .pass = { LFM2_PASS, .gate = "feed_forward.w1", .up = "feed_forward.w3",
+                .down = "feed_forward.w2", .reads = CHECKPOINT_SHORT_CONVOLUTION_FIELDS } },
+    { .model_type = "lfm2_moe",
+      LFM2,
+      SIZES(32, 2048, 32),
+      .theta = "rope_theta=1000000",
+      .reads = "layer_types",
+      .ignored = LFM2_IGNORED "|moe_intermediate_size",
+      .pass = { LFM2_PASS, .dense = "feed_forward.", .gate = "w1", .up = "w3", .down = "w2",
+                .router = "feed_forward.gate", .router_is_sigmoid = true,
+                .choice_bias = "feed_forward.expert_bias", .normalized = "norm_topk_prob=true",
+                .weight_sum_eps = 1e-6, .expert = "feed_forward.experts.%.",
+                .stacked_up = "feed_forward.experts.gate_up_proj",
+                .stacked_down = "feed_forward.experts.down_proj", .has_experts = has_experts_lfm2,
+                .expert_count = "num_experts=32", .chosen_count = "num_experts_per_tok=4",
+                .expert_scale = "routed_scaling_factor=1", .adjust = adjust_lfm2_moe,
+                .reads =
+                    CHECKPOINT_SHORT_CONVOLUTION_FIELDS "|num_dense_layers|use_expert_bias" } },
 
     { .model_type = "granitemoehybrid",
       LLAMA_TENSORS,

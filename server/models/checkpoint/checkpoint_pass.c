@@ -306,6 +306,7 @@ static bool build_experts(const struct block_reader *blocks, struct model_expert
                                 .count = blocks->expert_count,
                                 .chosen = blocks->chosen_count,
                                 .is_normalized = blocks->is_normalized,
+                                .weight_sum_eps = reader->pass.weight_sum_eps,
                                 .weight_scale = blocks->expert_scale,
                                 .groups = blocks->group_count,
                                 .chosen_groups = blocks->chosen_group_count,

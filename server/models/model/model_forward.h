@@ -161,9 +161,10 @@ struct model_experts {
     int64_t count, chosen;
     enum model_routing routing;
     bool is_normalized;
-    bool weighs_inputs;  /* Llama 4: sigmoids multiply what an expert reads, and not what it
-                            computes;  experts are chosen by the numbers themselves */
-    double weight_scale; /* of the weights, at last; 0: 1 */
+    double weight_sum_eps; /* is added to the sum that is_normalized divides by */
+    bool weighs_inputs;    /* Llama 4: sigmoids multiply what an expert reads, and not what it
+                              computes;  experts are chosen by the numbers themselves */
+    double weight_scale;   /* of the weights, at last; 0: 1 */
     double jitter;
     const float *choice_bias; /* [count]; NULL: 0 */
 

@@ -208,7 +208,7 @@ static void choose_row_experts(const struct pass_expert_rows *of,
     const float *logits = of->logits + row * experts->count;
     const struct attn_row_sums sums = attn_row_sums(logits, experts->count);
     const double scale = experts->weight_scale > 0 ? experts->weight_scale : 1;
-    double sum = 0;
+    double sum = experts->weight_sum_eps;
     choose_by_scores(of, experts, logits);
     if (experts->routing == MODEL_ROUTING_SPARSEMIXER) {
         of->values[0] = sparsemixer_weight(logits, experts, of->indices[0], -1);
