@@ -1,10 +1,11 @@
 /* test_gguf_hybrids.c - GGUF files of decoders some of whose layers are no attention trace as the
  * same checkpoints in safetensors, whose traces test_trace_hybrids.c compares with their source.
  *
- * llama.cpp departs from what is published in two things. It divides the norms of all mixers into
+ * llama.cpp departs from what is published in three things. It divides the norms of all mixers into
  * as many groups as these have, and those of Granite and Bamba are of the row. And it takes the eps
  * of Nemotron-H from attention.layer_norm_rms_epsilon, which no part of the published model reads,
- * where a file has both.
+ * where a file has both. The sum that weights of LFM2's experts are divided by is at least 6e-5
+ * there, and as published 1e-6 more.
  *
  * Names of tensors and keys are those of gguf-py/gguf/constants.py of llama.cpp, and what the
  * converter changes is what conversion/lfm2.py, granite.py, nemotron.py and mamba.py do there. */
@@ -23,6 +24,29 @@
 
 /* -------------------------------------------------------------------- LFM2 -- */
 
+#define LFM2_KEYS                                                                                  \
+    SIZES("5")                                                                                     \
+    GGUF_RMS("1e-5")                                                                               \
+    "I:feed_forward_length=24 l:attention.head_count_kv=0,2,0,2,0 "                                \
+    "I:shortconv.l_cache=3 f:rope.freq_base=1e6 "
+#define LFM2_NAMES                                                                                 \
+    "token_embd.weight=model.embed_tokens.weight "                                                 \
+    "token_embd_norm.weight=model.embedding_norm.weight " GGUF_QK("", "")                          \
+        GGUF_IN_BLOCK("attn_v.weight", "self_attn.v_proj.weight")                                  \
+            GGUF_IN_BLOCK("attn_output.weight", "self_attn.out_proj.weight")                       \
+                GGUF_IN_BLOCK("attn_q_norm.weight", "self_attn.q_layernorm.weight")                \
+                    GGUF_IN_BLOCK("attn_k_norm.weight", "self_attn.k_layernorm.weight")            \
+                        GGUF_IN_BLOCK("attn_norm.weight", "operator_norm.weight")                  \
+                            GGUF_IN_BLOCK("ffn_norm.weight", "ffn_norm.weight")                    \
+                                GGUF_IN_BLOCK("shortconv.in_proj.weight", "conv.in_proj.weight")   \
+                                    GGUF_IN_BLOCK("shortconv.conv.weight", "conv.conv.weight")     \
+                                        GGUF_IN_BLOCK("shortconv.out_proj.weight",                 \
+                                                      "conv.out_proj.weight")
+#define LFM2_MLP_NAMES(layer)                                                                      \
+    "blk." layer ".ffn_gate.weight=model.layers." layer ".feed_forward.w1.weight blk." layer       \
+    ".ffn_up.weight=model.layers." layer ".feed_forward.w3.weight blk." layer                      \
+    ".ffn_down.weight=model.layers." layer ".feed_forward.w2.weight "
+
 TEST(lfm2)
 {
     static const struct gguf_family FAMILY = {
@@ -30,32 +54,32 @@ TEST(lfm2)
         .config = LFM2_CONFIG,
         .tensors = LFM2_TENSORS,
         .twin = { .architecture = "lfm2",
-                  .keys = SIZES("5") GGUF_RMS("1e-5") "I:feed_forward_length=24 "
-                                                      "l:attention.head_count_kv=0,2,0,2,0 "
-                                                      "I:shortconv.l_cache=3 f:rope.freq_base=1e6",
-                  .tensors =
-                      "token_embd.weight=model.embed_tokens.weight "
-                      "token_embd_norm.weight=model.embedding_norm.weight " GGUF_QK("", "")
-                          GGUF_IN_BLOCK("attn_v.weight", "self_attn.v_proj.weight") GGUF_IN_BLOCK(
-                              "attn_output.weight", "self_attn.out_proj.weight")
-                              GGUF_IN_BLOCK("attn_q_norm.weight", "self_attn.q_layernorm.weight")
-                                  GGUF_IN_BLOCK("attn_k_norm.weight",
-                                                "self_attn.k_layernorm.weight")
-                                      GGUF_IN_BLOCK("attn_norm.weight", "operator_norm.weight")
-                                          GGUF_IN_BLOCK("ffn_norm.weight", "ffn_norm.weight")
-                                              GGUF_BOTH_IN_BLOCK("shortconv.in_proj",
-                                                                 "conv.in_proj")
-                                                  GGUF_BOTH_IN_BLOCK("shortconv.conv", "conv.conv")
-                                                      GGUF_BOTH_IN_BLOCK("shortconv.out_proj",
-                                                                         "conv.out_proj")
-                                                          GGUF_IN_BLOCK("ffn_gate.weight",
-                                                                        "feed_forward.w1.weight")
-                                                              GGUF_IN_BLOCK(
-                                                                  "ffn_up.weight",
-                                                                  "feed_forward.w3.weight")
-                                                                  GGUF_IN_BLOCK(
-                                                                      "ffn_down.weight",
-                                                                      "feed_forward.w2.weight"),
+                  .keys = LFM2_KEYS,
+                  .tensors = LFM2_NAMES LFM2_MLP_NAMES("#"),
+                  .layers = 5 },
+    };
+    gguf_family_check(&FAMILY);
+}
+
+TEST(lfm2_moe)
+{
+    static const struct gguf_family FAMILY = {
+        .name = "lfm2_moe",
+        .config = LFM2_MOE_UNSCALED_CONFIG,
+        .tensors = LFM2_MOE_TENSORS,
+        .twin = { .architecture = "lfm2moe",
+                  .keys = LFM2_KEYS "I:expert_count=4 I:expert_used_count=2 "
+                                    "I:expert_feed_forward_length=12 I:expert_gating_func=2 "
+                                    "I:leading_dense_block_count=1",
+                  .tensors = LFM2_NAMES LFM2_MLP_NAMES("0")
+                      GGUF_IN_BLOCK("ffn_gate_inp.weight", "feed_forward.gate.weight")
+                          GGUF_IN_BLOCK("exp_probs_b.bias", "feed_forward.expert_bias")
+                              GGUF_IN_BLOCK("ffn_gate_exps.weight",
+                                            "feed_forward.experts.@.w1.weight/stack:4")
+                                  GGUF_IN_BLOCK("ffn_up_exps.weight",
+                                                "feed_forward.experts.@.w3.weight/stack:4")
+                                      GGUF_IN_BLOCK("ffn_down_exps.weight",
+                                                    "feed_forward.experts.@.w2.weight/stack:4"),
                   .layers = 5 },
     };
     gguf_family_check(&FAMILY);
@@ -155,53 +179,74 @@ TEST(bamba)
 
 #define MIXER "backbone.layers.#.mixer."
 
+#define NEMOTRON_KEYS                                                                              \
+    GGUF_RMS("1e-2")                                                                               \
+    GGUF_LAYER_NORM("1e-5")                                                                        \
+    MAMBA_KEYS "I:attention.key_length=4 I:attention.value_length=4 I:expert_count=3 "             \
+               "I:expert_used_count=2 I:expert_group_count=1 f:expert_weights_scale=2.5 "          \
+               "?:expert_weights_norm=1 "
+#define NEMOTRON_NAMES                                                                             \
+    "token_embd.weight=backbone.embeddings.weight "                                                \
+    "output_norm.weight=backbone.norm_f.weight output.weight=lm_head.weight "                      \
+    "blk.#.attn_norm.weight=backbone.layers.#.norm.weight "                                        \
+    "blk.#.attn_q.weight=" MIXER "q_proj.weight blk.#.attn_k.weight=" MIXER                        \
+    "k_proj.weight blk.#.attn_v.weight=" MIXER "v_proj.weight blk.#.attn_output.weight=" MIXER     \
+    "o_proj.weight blk.#.ffn_up.weight=" MIXER "up_proj.weight blk.#.ffn_down.weight=" MIXER       \
+    "down_proj.weight blk.#.ffn_gate_inp.weight=" MIXER                                            \
+    "gate.weight blk.#.exp_probs_b.bias=" MIXER                                                    \
+    "gate.e_score_correction_bias blk.#.ffn_up_exps.weight=" MIXER                                 \
+    "experts.@.up_proj.weight/stack:3 blk.#.ffn_down_exps.weight=" MIXER                           \
+    "experts.@.down_proj.weight/stack:3 blk.#.ffn_up_shexp.weight=" MIXER                          \
+    "shared_experts.up_proj.weight blk.#.ffn_down_shexp.weight=" MIXER                             \
+    "shared_experts.down_proj.weight " MAMBA_NAMES(MIXER)
+
+static const struct gguf_family NEMOTRON_H = {
+    .name = "nemotron",
+    .config = NEMOTRON_CONFIG,
+    .tensors = NEMOTRON_TENSORS,
+    .twin = { .architecture = "nemotron_h_moe",
+              .keys = SIZES("6") NEMOTRON_KEYS "l:attention.head_count_kv=0,0,2,0,0,2 "
+                                               "l:feed_forward_length=0,24,0,12,0,0",
+              .tensors = NEMOTRON_NAMES,
+              .layers = 6 },
+};
+
 TEST(nemotron_h)
 {
-    static const struct gguf_family FAMILY = {
-        .name = "nemotron",
-        .config = NEMOTRON_CONFIG,
-        .tensors = NEMOTRON_TENSORS,
-        .twin = { .architecture = "nemotron_h_moe",
-                  .keys = SIZES("6") GGUF_RMS("1e-2") GGUF_LAYER_NORM("1e-5") MAMBA_KEYS
-                  "l:attention.head_count_kv=0,0,2,0,0,2 l:feed_forward_length=0,24,0,12,0,0 "
-                  "I:attention.key_length=4 I:attention.value_length=4 I:expert_count=3 "
-                  "I:expert_used_count=2 I:expert_group_count=1 f:expert_weights_scale=2.5 "
-                  "?:expert_weights_norm=1",
-                  .tensors =
-                      "token_embd.weight=backbone.embeddings.weight "
-                      "output_norm.weight=backbone.norm_f.weight output.weight=lm_head.weight "
-                      "blk.#.attn_norm.weight=backbone.layers.#.norm.weight "
-                      "blk.#.attn_q.weight=" MIXER "q_proj.weight blk.#.attn_k.weight=" MIXER
-                      "k_proj.weight blk.#.attn_v.weight=" MIXER
-                      "v_proj.weight blk.#.attn_output.weight=" MIXER
-                      "o_proj.weight blk.#.ffn_up.weight=" MIXER
-                      "up_proj.weight blk.#.ffn_down.weight=" MIXER
-                      "down_proj.weight blk.#.ffn_gate_inp.weight=" MIXER
-                      "gate.weight blk.#.exp_probs_b.bias=" MIXER
-                      "gate.e_score_correction_bias blk.#.ffn_up_exps.weight=" MIXER
-                      "experts.@.up_proj.weight/stack:3 blk.#.ffn_down_exps.weight=" MIXER
-                      "experts.@.down_proj.weight/stack:3 blk.#.ffn_up_shexp.weight=" MIXER
-                      "shared_experts.up_proj.weight blk.#.ffn_down_shexp.weight=" MIXER
-                      "shared_experts.down_proj.weight " MAMBA_NAMES(MIXER),
-                  .layers = 6 },
-    };
-    gguf_family_check(&FAMILY);
+    gguf_family_check(&NEMOTRON_H);
+}
+
+/* A block behind the last has attention and experts, and what predicts a further token. */
+TEST(nemotron_h_with_a_further_block)
+{
+    struct gguf_family family = NEMOTRON_H;
+    family.name = "nemotron_next";
+    family.twin.keys =
+        SIZES("7") NEMOTRON_KEYS "l:attention.head_count_kv=0,0,2,0,0,2,2 "
+                                 "l:feed_forward_length=0,24,0,12,0,0,12 I:nextn_predict_layers=1";
+    family.twin.tensors = NEMOTRON_NAMES
+        "blk.6.attn_norm.weight=backbone.layers.2.norm.weight "
+        "blk.6.attn_q.weight=backbone.layers.2.mixer.q_proj.weight "
+        "blk.6.attn_k.weight=backbone.layers.2.mixer.k_proj.weight "
+        "blk.6.attn_v.weight=backbone.layers.2.mixer.v_proj.weight "
+        "blk.6.attn_output.weight=backbone.layers.2.mixer.o_proj.weight "
+        "blk.6.post_attention_norm.weight=backbone.layers.3.norm.weight "
+        "blk.6.ffn_gate_inp.weight=backbone.layers.3.mixer.gate.weight "
+        "blk.6.ffn_up_exps.weight=backbone.layers.3.mixer.experts.@.up_proj.weight/stack:3 "
+        "blk.6.nextn.eh_proj.weight=backbone.layers.2.mixer.q_proj.weight "
+        "blk.6.nextn.enorm.weight=backbone.layers.3.norm.weight";
+    gguf_family_check(&family);
 }
 
 /* ----------------------------------------------------------------- refused -- */
 
-/* Serves a generated file to which a flag or, where the type is 'I', a number is added. */
-static void expect_refused(const char *name, const char *key, char type, const char *reason)
+static void expect_refused(struct gguf_write *file, const char *reason)
 {
-    char body[96];
-    struct gguf_write *file =
-        gguf_model_make(gguf_model_named(name), (struct gguf_model_form){ "F32", false });
-    gguf_write_integer(file, key, type, type == 'I' ? 7 : 0);
     gguf_write_file(file, fixture_path("refused.gguf"));
     gguf_write_free(file);
     fixture_serve("--models", directory);
-    snprintf(body, sizeof body, "{\"model\":\"refused\",\"tokens\":[1,2]}");
-    struct http_response response = http_client_post(&client, "/v1/trace", body);
+    struct http_response response =
+        http_client_post(&client, "/v1/trace", "{\"model\":\"refused\",\"tokens\":[1,2]}");
     assert_int_equal(response.status, 503);
     if (!strstr(response.body, reason))
         fail_msg("'%s' is not in %s", reason, response.body);
@@ -210,13 +255,67 @@ static void expect_refused(const char *name, const char *key, char type, const c
     unlink(fixture_path("refused.gguf"));
 }
 
+static struct gguf_write *generated(const struct gguf_model *model)
+{
+    return gguf_model_make(model, (struct gguf_model_form){ "F32", false });
+}
+
+/* A generated file to which a flag that is false or, where the type is 'I', a 7 is added. */
+static struct gguf_write *with_key(const char *name, const char *key, char type)
+{
+    struct gguf_write *file = generated(gguf_model_named(name));
+    gguf_write_integer(file, key, type, type == 'I' ? 7 : 0);
+    return file;
+}
+
+/* The same where a part of its keys is another one. */
+static struct gguf_write *with_other(const char *name, const char *part, const char *other)
+{
+    struct gguf_model model = *gguf_model_named(name);
+    const char *at = strstr(model.pairs, part);
+    char *pairs = malloc(strlen(model.pairs) + strlen(other) + 1);
+    assert_true(at && pairs);
+    sprintf(pairs, "%.*s%s%s", (int)(at - model.pairs), model.pairs, other, at + strlen(part));
+    model.pairs = pairs;
+    struct gguf_write *file = generated(&model);
+    free(pairs);
+    return file;
+}
+
 TEST(not_computed)
 {
-    expect_refused("lfm2", "lfm2.attention.causal", '?', "has false under 'lfm2.attention.causal'");
-    expect_refused("lfm2", "lfm2.attention.sliding_window", 'I',
+    expect_refused(with_key("lfm2", "lfm2.attention.causal", '?'),
+                   "has false under 'lfm2.attention.causal'");
+    expect_refused(with_key("lfm2", "lfm2.attention.sliding_window", 'I'),
                    "has a number under 'lfm2.attention.sliding_window'");
-    expect_refused("granitehybrid", "granitehybrid.attention.output_scale", 'I',
+    expect_refused(with_key("granitehybrid", "granitehybrid.attention.output_scale", 'I'),
                    "'granitehybrid.attention.output_scale', which is not computed here");
+    expect_refused(with_other("lfm2moe", "expert_gating_func I 2", "expert_gating_func I 1"),
+                   "has no sigmoids under 'lfm2moe.expert_gating_func'");
+    expect_refused(with_other("lfm2", "( 0 2 0 2", "( 0 2 0 1"),
+                   "has no single number for layers of attention under "
+                   "'lfm2.attention.head_count_kv'");
+    expect_refused(with_other("granitehybrid", "finetuned ? 0", "finetuned I 7"),
+                   "has no flag under 'granitehybrid.rope.scaling.finetuned'");
+    expect_refused(with_other("nemotron_h",
+                              ".attention.layer_norm_rms_epsilon f 1e-5, "
+                              ".attention.layer_norm_epsilon f 1e-5, ",
+                              ""),
+                   "has no 'nemotron_h.attention.layer_norm_epsilon'");
+}
+
+/* What a mixture computes in fewer columns than a row has. */
+TEST(latent_experts)
+{
+    struct gguf_model model = *gguf_model_named("nemotron_h_moe");
+    static const char LATENT[] = "blk.1.ffn_latent_down.weight 32x64, ";
+    char *tensors = malloc(strlen(model.tensors) + sizeof LATENT);
+    assert_non_null(tensors);
+    sprintf(tensors, "%s%s", model.tensors, LATENT);
+    model.tensors = tensors;
+    struct gguf_write *file = generated(&model);
+    free(tensors);
+    expect_refused(file, "a tensor 'blk.1.ffn_latent_down.weight', and what that changes");
 }
 
 ALL_TESTS(fixture_make_directory, fixture_clear);

@@ -41,6 +41,11 @@
     EMBED "token_embd_norm.weight 64, " NORMS SHORT_CONVOLUTION("0") SHORT_CONVOLUTION("2")        \
         ATTEND_IN("1") ATTEND_IN("3") HEAD_NORMS_IN("1") HEAD_NORMS_IN("3")
 
+#define BIASED_MIXTURE(block)                                                                      \
+    "blk." block ".ffn_gate_inp.weight 4x64, blk." block ".exp_probs_b.bias 4, blk." block         \
+    ".ffn_gate_exps.weight 4x96x64, blk." block ".ffn_up_exps.weight 4x96x64, blk." block          \
+    ".ffn_down_exps.weight 4x64x96, "
+
 /* ------------------------------------------------- Granite 4.0 H, Nemotron-H -- */
 
 /* Four heads of 32 columns; a mixer is twice as wide as a layer. llama.cpp divides norms of all
@@ -109,6 +114,12 @@ static const struct gguf_model HYBRIDS[] = {
                    "blk.#.attn_norm.weight 64, blk.#.post_attention_norm.weight 64, " GATED,
       GGUF_DECODER, 5 },
     { "lfm2", "lfm2", COMMON LFM2_KEYS, LFM2 GATED, GGUF_DECODER, 4 },
+    { "lfm2moe", "lfm2moe",
+      COMMON LFM2_KEYS ".expert_count I 4, .expert_used_count I 2, "
+                       ".expert_feed_forward_length I 96, .leading_dense_block_count I 1, "
+                       ".expert_gating_func I 2, ",
+      LFM2 DENSE_FIRST BIASED_MIXTURE("1") BIASED_MIXTURE("2") BIASED_MIXTURE("3"), GGUF_DECODER,
+      4 },
     { "granitehybrid", "granitehybrid",
       GRANITE_KEYS ".attention.scale f 0.125, .rope.scaling.finetuned ? 0, ", GRANITE GATED,
       GGUF_DECODER, 3 },

@@ -198,3 +198,10 @@ bool checkpoint_gguf_take_next_layers(const struct checkpoint_gguf_file *file)
         cJSON_SetNumberValue(layers, layers->valuedouble - next);
     return true;
 }
+
+bool checkpoint_gguf_need_sigmoids(const struct checkpoint_gguf_file *file)
+{
+    static const char KEY[] = "expert_gating_func";
+    return checkpoint_gguf_number(file, KEY, CHECKPOINT_GATE_SIGMOID) == CHECKPOINT_GATE_SIGMOID
+           || checkpoint_gguf_refuse(file, "scoring_func", KEY, "has no sigmoids under");
+}

@@ -95,6 +95,7 @@ static bool add_biases(const struct checkpoint_gguf_file *file,
                                             IN_BLOCK("ffn_down", "feed_forward.w2")
 
 static const struct bias LFM2_BIASES[BIASES_MAX] = { { "conv_bias", "shortconv.conv" } };
+static const struct bias CHOICE_BIASES[BIASES_MAX] = { { "use_expert_bias", "exp_probs_b" } };
 
 static const char *type_lfm2(const struct checkpoint_gguf_file *file, int64_t layer)
 {
@@ -114,6 +115,12 @@ static bool finish_lfm2(const struct checkpoint_gguf_file *file)
         return checkpoint_gguf_refuse(file, "not computed here", WINDOW, "has a number under");
     return add_heads_of_keys(file) && add_layers(file, "layer_types", type_lfm2)
            && add_biases(file, LFM2_BIASES);
+}
+
+static bool finish_lfm2_moe(const struct checkpoint_gguf_file *file)
+{
+    return checkpoint_gguf_need_sigmoids(file) && finish_lfm2(file)
+           && add_biases(file, CHOICE_BIASES);
 }
 
 /* ----------------------------------------------------------------- Mamba-2 -- */
@@ -221,6 +228,12 @@ static bool finish_nemotron(const struct checkpoint_gguf_file *file)
            && add_biases(file, NEMOTRON_BIASES);
 }
 
+/* As published such blocks have other names. */
+static void amend_nemotron_moe(struct checkpoint_stack *stack)
+{
+    stack->further = "num_nextn_predict_layers";
+}
+
 #define NEMOTRON_FIELDS                                                                            \
     SIZE_FIELDS POSITION_FIELDS "mamba_num_heads=ssm.time_step_rank|n_groups=ssm.group_count|"     \
                                 "ssm_state_size=ssm.state_size|conv_kernel=ssm.conv_kernel|"
@@ -282,6 +295,17 @@ const struct checkpoint_gguf checkpoint_ggufs_hybrids[] = {
       .tensors = LFM2_NAMES,
       .has_rope = true,
       .finish = finish_lfm2 },
+    { .architecture = "lfm2moe",
+      .model_type = "lfm2_moe",
+      .fields =
+          LFM2_FIELDS COUNT_FIELDS("num_experts") "num_dense_layers=leading_dense_block_count?0|",
+      .tensors = LFM2_NAMES IN_BLOCK("ffn_gate_inp", "feed_forward.gate")
+          IN_BLOCK("exp_probs_b", "feed_forward.expert_bias!")
+              IN_BLOCK("ffn_gate_exps", "feed_forward.experts.#.w1")
+                  IN_BLOCK("ffn_up_exps", "feed_forward.experts.#.w3")
+                      IN_BLOCK("ffn_down_exps", "feed_forward.experts.#.w2"),
+      .has_rope = true,
+      .finish = finish_lfm2_moe },
     { .architecture = "granitehybrid",
       .model_type = "granitemoehybrid",
       .fields = GRANITE_HYBRID_FIELDS,
@@ -299,7 +323,8 @@ const struct checkpoint_gguf checkpoint_ggufs_hybrids[] = {
       .fields = NEMOTRON_FIELDS COUNT_FIELDS(
           "n_routed_experts") "norm_topk_prob=expert_weights_norm?false|"
                               "routed_scaling_factor=expert_weights_scale?1|"
-                              "n_group=expert_group_count?1|topk_group=expert_group_used_count?1|",
+                              "n_group=expert_group_count?1|topk_group=expert_group_used_count?1|"
+                              "num_nextn_predict_layers=nextn_predict_layers?|",
       .tensors = NEMOTRON_NAMES NEXT_NAMES IN_BLOCK(
           "post_attention_norm", "post_attention_layernorm") IN_BLOCK("ffn_gate_inp", "mixer.gate")
           IN_BLOCK("exp_probs_b", "mixer.gate.e_score_correction_bias!")
@@ -308,7 +333,8 @@ const struct checkpoint_gguf checkpoint_ggufs_hybrids[] = {
                       IN_BLOCK("ffn_up_shexp", "mixer.shared_experts.up_proj")
                           IN_BLOCK("ffn_down_shexp", "mixer.shared_experts.down_proj"),
       .reads = "expert_weights_scale|expert_group_count",
-      .finish = finish_nemotron },
+      .finish = finish_nemotron,
+      .amend = amend_nemotron_moe },
     { .architecture = "qwen3next",
       .model_type = "qwen3_next",
       .fields = DELTA_FIELDS COUNT_FIELDS("num_experts"),

@@ -102,16 +102,10 @@ static bool finish_llama4(const struct checkpoint_gguf_file *file)
                                        checkpoint_gguf_number(file, "expert_count", 0) != 128);
 }
 
-/* expert_gating_func: 1 is a softmax, 2 are sigmoids. */
-enum { GATING_SOFTMAX = 1, GATING_SIGMOID };
-
 static bool finish_glm4_moe(const struct checkpoint_gguf_file *file)
 {
-    const double gating = checkpoint_gguf_number(file, "expert_gating_func", GATING_SIGMOID);
-    return gating == GATING_SIGMOID
-               ? checkpoint_gguf_take_next_layers(file) && checkpoint_gguf_add_head_dim(file)
-               : checkpoint_gguf_refuse(file, "scoring_func", "expert_gating_func",
-                                        "has no sigmoids under");
+    return checkpoint_gguf_need_sigmoids(file) && checkpoint_gguf_take_next_layers(file)
+           && checkpoint_gguf_add_head_dim(file);
 }
 
 /* Queries and values of a head: files of before 2025-04 have the tensor of keys and values whole,
@@ -147,7 +141,8 @@ static bool add_mscales(const struct checkpoint_gguf_file *file)
  * groups of experts is computed without them, as llama.cpp does. */
 static bool finish_deepseek(const struct checkpoint_gguf_file *file)
 {
-    const bool is_v3 = checkpoint_gguf_number(file, "expert_gating_func", 1) == GATING_SIGMOID;
+    const bool is_v3 = checkpoint_gguf_number(file, "expert_gating_func", CHECKPOINT_GATE_SOFTMAX)
+                       == CHECKPOINT_GATE_SIGMOID;
     cJSON *type = cJSON_GetObjectItemCaseSensitive(file->config, "model_type");
     if (is_v3 && type && !cJSON_SetValuestring(type, "deepseek_v3"))
         return fault_no_memory(file->fault);

@@ -77,6 +77,10 @@ bool checkpoint_gguf_add_rope(const struct checkpoint_gguf_file *file);
  */
 bool checkpoint_gguf_take_next_layers(const struct checkpoint_gguf_file *file);
 
+/* Values of expert_gating_func. The function refuses a file of a mixture that has no sigmoids. */
+enum { CHECKPOINT_GATE_SOFTMAX = 1, CHECKPOINT_GATE_SIGMOID };
+bool checkpoint_gguf_need_sigmoids(const struct checkpoint_gguf_file *file);
+
 /* What rows have as amend: pairs of neighbouring columns are turned; the same of a file of "llama",
  * which may have biases. */
 void checkpoint_gguf_amend_pairs(struct checkpoint_stack *stack);
