@@ -14,6 +14,7 @@
 #include "gguf_models.h"
 #include "gguf_write.h"
 #include "hybrid_model.h"
+#include "published.h"
 #include "test.h"
 
 #include <unistd.h>
@@ -90,21 +91,22 @@ TEST(lfm2_moe)
 #define MAMBA_KEYS                                                                                 \
     "I:ssm.conv_kernel=4 I:ssm.state_size=6 I:ssm.group_count=2 I:ssm.inner_size=32 "              \
     "I:ssm.time_step_rank=4 "
-#define MAMBA_NAMES(of)                                                                            \
+#define MAMBA_NAMES_BUT_RATES(of)                                                                  \
     "blk.#.ssm_in.weight=" of "in_proj.weight blk.#.ssm_conv1d.weight=" of                         \
     "conv1d.weight blk.#.ssm_conv1d.bias=" of "conv1d.bias blk.#.ssm_dt.bias=" of                  \
-    "dt_bias blk.#.ssm_a=" of "A_log/rates blk.#.ssm_d=" of "D blk.#.ssm_norm.weight=" of          \
-    "norm.weight blk.#.ssm_out.weight=" of "out_proj.weight "
-#define BLOCK   "model.layers.#."
-#define SHARED  BLOCK "shared_mlp."
-#define EXPERTS BLOCK "block_sparse_moe."
+    "dt_bias blk.#.ssm_d=" of "D blk.#.ssm_norm.weight=" of "norm.weight blk.#.ssm_out.weight=" of \
+    "out_proj.weight "
+#define MAMBA_NAMES(of) "blk.#.ssm_a=" of "A_log/rates " MAMBA_NAMES_BUT_RATES(of)
+#define BLOCK           "model.layers.#."
+#define SHARED          BLOCK "shared_mlp."
+#define EXPERTS         BLOCK "block_sparse_moe."
 #define KEYS                                                                                       \
     SIZES("4")                                                                                     \
     GGUF_RMS("1e-5") MAMBA_KEYS "I:feed_forward_length=24 l:attention.head_count_kv=0,2,0,2 "
 #define GRANITE_KEYS                                                                               \
     KEYS "f:attention.scale=0.25 f:embedding_scale=12 f:residual_scale=0.22 f:logit_scale=8 "
-#define GRANITE_NAMES                                                                              \
-    GGUF_AROUND GGUF_QK("/pairs:4", "/pairs:2") GGUF_VO GGUF_NORMS MAMBA_NAMES(BLOCK "mamba.")
+#define GRANITE_AROUND GGUF_AROUND GGUF_QK("/pairs:4", "/pairs:2") GGUF_VO GGUF_NORMS
+#define GRANITE_NAMES  GRANITE_AROUND MAMBA_NAMES(BLOCK "mamba.")
 #define SHARED_NAMES(end)                                                                          \
     "blk.#.ffn_gate" end ".weight=" SHARED "input_linear.weight/rows:0:24 blk.#.ffn_up" end        \
     ".weight=" SHARED "input_linear.weight/rows:24:24 blk.#.ffn_down" end ".weight=" SHARED        \
@@ -302,6 +304,29 @@ TEST(not_computed)
                               ".attention.layer_norm_epsilon f 1e-5, ",
                               ""),
                    "has no 'nemotron_h.attention.layer_norm_epsilon'");
+}
+
+/* A state that grows by itself. The file has A_log in place of what is made of it. */
+TEST(rates_above_0)
+{
+    static const struct gguf_twin TWIN = {
+        .architecture = "granitehybrid",
+        .keys = GRANITE_KEYS "?:rope.scaling.finetuned=0",
+        .tensors = "blk.#.ssm_a=" BLOCK "mamba.A_log " GRANITE_AROUND MAMBA_NAMES_BUT_RATES(
+            BLOCK "mamba.") SHARED_NAMES(""),
+        .layers = 4,
+    };
+    published_open(GRANITE_CONFIG, GRANITE_TENSORS, 4, "F32");
+    gguf_twin_write(&TWIN, fixture_path("growing.gguf"));
+    published_close();
+    fixture_serve("--models", directory);
+    struct http_response response =
+        http_client_post(&client, "/v1/trace", "{\"model\":\"growing\",\"tokens\":[1,2]}");
+    assert_int_equal(response.status, 400);
+    if (!strstr(response.body, "by its tensor 'rates'; expected none above 0"))
+        fail_msg("%s", response.body);
+    http_response_free(&response);
+    fixture_stop(NULL);
 }
 
 /* What a mixture computes in fewer columns than a row has. */

@@ -132,12 +132,27 @@ static bool get_delta_products(struct model_recurrence *recurrence,
                         && add_product(recurrence, reader, "in_proj_a", heads, width);
 }
 
-/* -e^A_log, a rate for each head; GGUF files have the rates. */
+/* GGUF files have the rates. */
+static bool get_stored_rates(struct checkpoint_pass_reader *reader, const float **rates,
+                             int64_t heads)
+{
+    if (!checkpoint_pass_values_now(reader, rates, "rates", heads))
+        return false;
+    for (int64_t h = 0; h < heads; h++)
+        if (!((*rates)[h] <= 0))
+            return fault_set(reader->fault, FAULT_OPTION,
+                             "a state of block %" PRId64
+                             " has a rate of %g by its tensor 'rates'; expected none above 0",
+                             reader->block, (double)(*rates)[h]);
+    return true;
+}
+
+/* -e^A_log, a rate for each head. */
 static bool get_rates(struct checkpoint_pass_reader *reader, const float **rates, int64_t heads)
 {
     const float *stored;
     if (checkpoint_pass_has_values(reader, "rates"))
-        return checkpoint_pass_values(reader, rates, "rates", heads);
+        return get_stored_rates(reader, rates, heads);
     float *made = arena_alloc(reader->parameters->arena, (size_t)heads * sizeof *made);
     if (!made)
         return fault_no_memory(reader->fault);
