@@ -33,6 +33,10 @@ bool traces_read_layer(const struct exchange *exchange, const struct kept_trace 
     int64_t number = 0;
     if (!query_number_read(exchange, "layer", kept->model->layer_count, &number, fault))
         return false;
+    if (kept->model->layers[number].lacks_attention)
+        return fault_set(fault, FAULT_OPTION,
+                         "layer %" PRId64 " of model '%s' is of the kind '%s' and has no attention",
+                         number, kept->model->name, model_layer_kind(&kept->model->layers[number]));
     for (int64_t i = 0; i < kept->layer_count; i++)
         if (kept->layers[i].number == number) {
             *layer = &kept->layers[i];

@@ -8,7 +8,7 @@
 /* The trace of the path, held, for the key of the request. NULL, with the fault. */
 struct kept_trace *traces_find(const struct exchange *exchange, struct fault *fault);
 
-/* The layer that the query names by its number, and its head. */
+/* The layer of attention that the query names by its number, and its head. */
 bool traces_read_layer(const struct exchange *exchange, const struct kept_trace *kept,
                        const struct kept_layer **layer, struct fault *fault);
 bool traces_read_head(const struct exchange *exchange, const struct kept_layer *layer,

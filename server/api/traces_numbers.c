@@ -34,15 +34,24 @@ static double pairs_of(const struct kept_trace *kept)
     return pairs;
 }
 
+/* The columns of the widest head: hybrids have layers without any. */
+static int64_t head_dim_of(const struct kept_trace *kept)
+{
+    int64_t head_dim = 1;
+    for (int64_t i = 0; i < kept->layer_count; i++)
+        if (kept->layers[i].head_dim > head_dim)
+            head_dim = kept->layers[i].head_dim;
+    return head_dim;
+}
+
 static bool read_statistics(struct call *call, struct fault *fault)
 {
     struct statistics *statistics = statistics_of(call);
     struct kept_trace *kept = statistics->traces.kept;
     const size_t answer = (size_t)kept_statistics_heads(kept) * 8 * 16 + 256;
     statistics->is_known = atomic_load(&kept->statistics) != NULL;
-    const int64_t head_dim = kept->layer_count > 0 ? kept->layers[0].head_dim : 1;
-    traces_price(&statistics->traces, statistics->is_known ? 0 : 2 * pairs_of(kept), head_dim,
-                 answer);
+    traces_price(&statistics->traces, statistics->is_known ? 0 : 2 * pairs_of(kept),
+                 head_dim_of(kept), answer);
     if (statistics->is_known)
         return true;
     if (!kept_statistics_plan(&statistics->kept, kept, &statistics->traces.arena))
@@ -101,10 +110,11 @@ static void write_layer(struct text *text, const struct kept_layer *layer,
     for (size_t i = 0; i < sizeof MEMBERS / sizeof MEMBERS[0]; i++) {
         text_raw(text, ",");
         text_key(text, MEMBERS[i].name);
+        text_raw(text, "[");
         for (int64_t h = 0; h < layer->q_heads; h++) {
             float value;
             memcpy(&value, (const char *)&heads[h] + MEMBERS[i].offset, sizeof value);
-            text_raw(text, h > 0 ? "," : "[");
+            text_raw(text, h > 0 ? "," : "");
             text_float(text, value);
         }
         text_raw(text, "]");

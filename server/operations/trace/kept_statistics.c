@@ -73,7 +73,10 @@ size_t kept_statistics_workspace_bytes(const struct kept_statistics *statistics)
 {
     size_t most = 0;
     for (int64_t i = 0; i < statistics->kept->layer_count; i++) {
-        const struct attn_map_tile tile = whole_map(&statistics->kept->layers[i], 0);
+        const struct kept_layer *layer = &statistics->kept->layers[i];
+        if (layer->q_heads == 0)
+            continue;
+        const struct attn_map_tile tile = whole_map(layer, 0);
         const size_t bytes = attn_map_tile_workspace_bytes(&tile);
         most = bytes > most ? bytes : most;
     }

@@ -14,9 +14,11 @@ static int64_t divide_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+/* A layer without attention has no heads, and no map of any size. */
 static bool has_levels(const struct kept_shape *shape)
 {
-    return shape->q_len > KEPT_PAIRS_MAX / (shape->kv_len > 0 ? shape->kv_len : 1);
+    return shape->q_heads > 0
+           && shape->q_len > KEPT_PAIRS_MAX / (shape->kv_len > 0 ? shape->kv_len : 1);
 }
 
 /* Adds what count numbers of a layer take. */
