@@ -125,8 +125,8 @@ bool kept_trace_take_tokens(struct kept_trace *kept, int stream, const struct to
 struct kept_trace *kept_trace_hold(struct kept_trace *kept);
 void kept_trace_release(struct kept_trace *kept); /* NULL is fine */
 
-/* The piece of the map of one head, of a layer that has any, with these rows and keys, [first, end) each, as map_tile.h takes
- * it, in so many cells, each the largest of its weights. */
+/* The piece of the map of one head, of a layer that has any, with these rows and keys, [first, end)
+ * each, as map_tile.h takes it, in so many cells, each the largest of its weights. */
 struct attn_map_tile kept_layer_tile(const struct kept_layer *layer, int64_t head,
                                      const int64_t rows[2], const int64_t keys[2],
                                      const int64_t cells_shape[2], float *cells);
