@@ -101,6 +101,8 @@ TEST(refused)
     refused("\"q_lora_rank\":7", "\"q_lora_rank\":8", TENSORS, FAULT_SHAPE, "q_a_proj.weight");
     refused("\"qk_rope_head_dim\":6", "\"qk_rope_head_dim\":5", TENSORS, FAULT_OPTION,
             "turns 5 of 13 columns");
+    refused("\"q_lora_rank\":7", "\"q_lora_rank\":7" LATENT_YARN("1.0", "1e30"), TENSORS,
+            FAULT_OPTION, "the scale of scores inf");
     refused("", "", LATENT_TENSORS LATENT_QUERIES END, FAULT_FIELD, "q_a_proj.weight");
     refused("", "", LATENT_TENSORS LATENT_DOWN BIASES END, FAULT_FIELD, "bias");
     refused("", "",

@@ -156,6 +156,16 @@ static bool read_scale(struct checkpoint_layer *layer, struct fault *fault)
     return true;
 }
 
+/* Numbers that are floats can make one that is none: YaRN's, or the root of a tiny one. */
+static bool check_scale(const struct checkpoint_layer *layer, struct fault *fault)
+{
+    return isfinite(layer->config.scale)
+           || fault_set_at(fault, "/config", FAULT_OPTION,
+                           "config.json makes the scale of scores %g; expected one that a 32-bit "
+                           "float holds",
+                           (double)layer->config.scale);
+}
+
 static bool read_biases(struct checkpoint_layer *layer, struct fault *fault)
 {
     const struct checkpoint_stack *stack = layer->run->stack;
@@ -590,6 +600,6 @@ bool checkpoint_layer_read(struct checkpoint_layer *layer, const struct checkpoi
            && read_alibi(layer, fault) && read_norms(layer, fault) && read_window(layer, fault)
            && read_scale(layer, fault) && read_biases(layer, fault)
            && checkpoint_latent_read(layer, fault)
-           && (!stack->adjust || stack->adjust(layer, fault)) && check_groups(layer, fault)
-           && check_quarters(layer, fault) && read_rope(layer, fault);
+           && (!stack->adjust || stack->adjust(layer, fault)) && check_scale(layer, fault)
+           && check_groups(layer, fault) && check_quarters(layer, fault) && read_rope(layer, fault);
 }
