@@ -10,6 +10,8 @@
  *
  *     y = activation(min(x . gate^T + gate bias, L)) * (clamp(x . weight^T + bias, -L, L) + offset)
  *
+ * With a gate scale the outputs of the gate are multiplied by it first, with their bias.
+ *
  *     for (task = 0; task < attn_product_tasks(&product); task++)
  *         attn_product_run(&product, task, workspace);
  *
@@ -89,6 +91,7 @@ struct attn_product {
     struct attn_xielu xielu; /* of ATTN_XIELU */
     float gated_limit;       /* 0 or more, finite; 0: none. Both only with a gate */
     float gated_offset;      /* finite */
+    float gate_scale;        /* finite, of the gate's outputs; 0: 1 */
     const float *x;          /* [row_count][linear->in], F32 */
     int64_t x_stride;        /* elements from one row to the next, 1 or more: below linear->in rows
                                 overlap, as the windows of a convolution do */

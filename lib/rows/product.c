@@ -426,6 +426,7 @@ enum attn_status attn_product_check(const struct attn_product *product, const ch
     RETURN_IF(!(product->gated_limit >= 0.0f && product->gated_limit < INFINITY), ATTN_ERR_OPTION,
               "gated_limit");
     RETURN_IF(!(fabsf(product->gated_offset) < INFINITY), ATTN_ERR_OPTION, "gated_offset");
+    RETURN_IF(!(fabsf(product->gate_scale) < INFINITY), ATTN_ERR_OPTION, "gate_scale");
     RETURN_IF((unsigned)product->precision >= ATTN_PRECISION_COUNT, ATTN_ERR_OPTION, "precision");
     RETURN_IF(product->row_count < 0, ATTN_ERR_SHAPE, "row_count");
     RETURN_IF_FAILED(check_rows(product->row_count, product->x_stride, 1, "x_stride", where));
@@ -488,6 +489,9 @@ static void apply_gate(const struct attn_product *product, const float *const *x
     for (int64_t r = 0; r < part->row_count; r++)
         rows[r] = gate + r * part->output_count;
     attn_linear_multiply(&how, product->gate, x, rows, part, work);
+    if (product->gate_scale != 0.0f)
+        attn_rows_cap(product->kernels, gate, part->row_count * part->output_count,
+                      product->gate_scale, 0.0f);
     for (int64_t r = 0; is_limited && r < part->row_count; r++)
         limit_gated(product, y[r], rows[r], part->output_count);
     attn_activate(product->kernels, product->activation, &product->xielu, gate,

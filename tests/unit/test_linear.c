@@ -120,12 +120,13 @@ static void expect_right(const struct attn_product *product)
                 product->gated_limit > 0 ? (double)product->gated_limit : (double)INFINITY;
             const double plain = output_of(linear, 0, r, o);
             const double up = fmax(-limit, fmin(plain, limit)) + (double)product->gated_offset;
+            const double scale = product->gate_scale != 0 ? (double)product->gate_scale : 1;
             const double want =
                 product->gate == NULL
                     ? activated(product->activation, plain)
                     : up
                           * activated(product->activation,
-                                      fmin(output_of(product->gate, 1, r, o), limit));
+                                      fmin(scale * output_of(product->gate, 1, r, o), limit));
             const double got = (double)data.y[r * Y_STRIDE + o];
             if (!(fabs(got - want) <= 1e-5 * (1 + fabs(up))))
                 fail_msg("row %d, output %d is %.9g; want %.9g", (int)r, (int)o, got, want);
@@ -245,6 +246,24 @@ TEST(is_limited)
         }
 }
 
+/* Falcon-H1's gate; of one that is limited too the scale comes first. */
+TEST(has_a_scaled_gate)
+{
+    const struct attn_linear linear = linear_of(0, 70, 300, false, ATTN_F32);
+    const struct attn_linear gate = linear_of(1, 70, 300, false, ATTN_F32);
+    static const float SCALES[] = { 0.375f, 1, -2.5f };
+    fill_data(3);
+    for (const struct attn_kernels *const *k = kernel_tables(); *k != NULL; k++)
+        for (int i = 0; i < 6; i++) {
+            struct attn_product product = product_of(*k, &linear, &gate, ATTN_SILU, 33);
+            product.gate_scale = SCALES[i % 3];
+            product.gated_limit = i / 3 ? 0.5f : 0;
+            clear();
+            run(&product, false);
+            expect_right(&product);
+        }
+}
+
 TEST(is_refused)
 {
     const struct attn_linear good = linear_of(0, 70, 300, false, ATTN_F32);
@@ -280,6 +299,8 @@ TEST(is_refused)
     expect_refused(&wrong, ATTN_ERR_OPTION, "gated_limit");
     wrong = product, wrong.gated_offset = NAN;
     expect_refused(&wrong, ATTN_ERR_OPTION, "gated_offset");
+    wrong = product, wrong.gate_scale = INFINITY;
+    expect_refused(&wrong, ATTN_ERR_OPTION, "gate_scale");
     wrong = product, wrong.x_stride = 0;
     expect_refused(&wrong, ATTN_ERR_STRIDE, "x_stride");
     wrong = product, wrong.y_stride = INT64_MAX / 8;
