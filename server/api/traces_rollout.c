@@ -61,14 +61,15 @@ static bool list_layers(struct rollout *rollout, const struct kept_layer *asked,
     if (!rollout->layers)
         return fault_no_memory(fault);
     for (const struct model_block *block = place.block; block >= first; block--) {
+        const int64_t other = block->beside_layer >= 0 ? block->beside_layer : block->self_layer;
         if (block->self_layer < 0)
             continue;
-        if (kept->model->layers[block->self_layer].lacks_attention)
+        if (kept->model->layers[other].lacks_attention)
             return fault_set(fault, FAULT_OPTION,
                              "layer %" PRId64 " of model '%s' is of the kind '%s' and has no "
                              "attention, and a rollout multiplies the maps of all layers",
-                             block->self_layer, kept->model->name,
-                             model_layer_kind(&kept->model->layers[block->self_layer]));
+                             other, kept->model->name,
+                             model_layer_kind(&kept->model->layers[other]));
         const struct kept_layer *layer = find_layer(kept, block->self_layer);
         if (!layer)
             return fault_set(fault, FAULT_NOT_FOUND,

@@ -247,7 +247,7 @@ static bool plan_parts(struct effects *job, struct fault *fault)
         return kind_fault(effect_base(job)->model, fault);
     if (!plan_edit(job, &edit, fault))
         return false;
-    if (job->asked.each == EFFECT_LAYERS && !job->edits[0].is_cross) {
+    if (job->asked.each == EFFECT_LAYERS && !job->edits[0].is_cross && !job->edits[0].is_beside) {
         edit.at = EDIT_FEED_FORWARD;
         edit.layers = (struct edit_list){ .has = false }; /* those that have the place */
         if (!plan_edit(job, &edit, fault))

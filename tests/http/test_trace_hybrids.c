@@ -507,4 +507,148 @@ TEST(nemotron_h_by_types)
                  NEMOTRON_TENSORS, 6, nemotron_pass);
 }
 
+/* ------------------------------------------------------------------- Falcon-H1 -- */
+
+/* falcon_h1/modeling_falcon_h1.py at 001f85b38fb4. Layers are attention of all blocks, then the
+ * mixers beside it. */
+
+struct falcon {
+    struct hybrid_mamba mamba;
+    double attention_in, attention_out, key, mamba_in, mamba_out, gate, down, embedding, head;
+};
+
+static const double FALCON_COLUMNS[] = { 0.75, 1.25, 0.5, 1.5, 0.625 };
+
+/* FalconH1MLP */
+static struct rows falcon_feed_forward(const struct falcon *falcon, struct rows x, int layer)
+{
+    const struct rows gate = published_linear(x, LLAMA_BLOCK "feed_forward.gate_proj", layer);
+    const struct rows up = published_linear(x, LLAMA_BLOCK "feed_forward.up_proj", layer);
+    const struct rows both =
+        forward_multiply(up, forward_activation(forward_scale(gate, falcon->gate), "silu"));
+    return published_linear(both, LLAMA_BLOCK "feed_forward.down_proj", layer);
+}
+
+/* FalconH1DecoderLayer */
+static struct rows falcon_block(struct forward *forward, const struct falcon *falcon, struct rows x,
+                                int layer)
+{
+    x = forward_edits_enter("self", layer, layer, x);
+    const struct rows normed = forward_rms_norm(x, LLAMA_BLOCK "input_layernorm", layer, 1e-5, 0);
+    const struct rows inputs = forward_scale(normed, falcon->attention_in);
+    struct decoder_projections projections = llama_project(inputs, layer);
+    projections.k = forward_scale(projections.k, falcon->key);
+    const struct rows attended = decoder_attend(forward, &LLAMA.attention, x, inputs, projections,
+                                                LLAMA_ATTENTION "o_proj", layer);
+    const struct rows entering = forward_scale(normed, falcon->mamba_in);
+    const struct rows mixed =
+        forward_hybrid_add_beside(forward, "mamba", FALCON_BLOCKS + layer, x, entering,
+                                  forward_hybrid_mamba(entering, &falcon->mamba, layer));
+    x = forward_add(x, forward_add(forward_scale(mixed, falcon->mamba_out),
+                                   forward_scale(attended, falcon->attention_out)));
+    const struct rows fed = falcon_feed_forward(
+        falcon, forward_rms_norm(x, LLAMA_BLOCK "pre_ff_layernorm", layer, 1e-5, 0), layer);
+    return forward_add(x, forward_scale(forward_edits_fed("self", layer, fed), falcon->down));
+}
+
+static void falcon_pass(struct forward *forward, const struct falcon *falcon)
+{
+    struct rows x = forward_embed(published_tensor("model.embed_tokens.weight", 0),
+                                  decoder_tokens(), decoder_length);
+    x = forward_scale(x, falcon->embedding);
+    for (int layer = 0; layer < FALCON_BLOCKS; layer++)
+        x = falcon_block(forward, falcon, x, layer);
+    forward->final_hidden_states = forward_rms_norm(x, "model.final_layernorm", 0, 1e-5, 0);
+    forward->logits = forward_scale(
+        forward_product(forward->final_hidden_states, published_tensor("lm_head.weight", 0)),
+        falcon->head);
+}
+
+#define FALCON_MAMBA .begin = LLAMA_BLOCK "mamba.", .heads = 4, .groups = 2, .state = 6, .eps = 1e-5
+
+static void falcon_check(const char *name, const char *config, const char *tensors,
+                         void (*pass)(struct forward *forward))
+{
+    const struct decoder_case decoder = { .name = name,
+                                          .config = config,
+                                          .tensors = tensors,
+                                          .layers = 2 * FALCON_BLOCKS,
+                                          .pass = pass };
+    decoder_case_check_blocks(&decoder, FALCON_BLOCKS);
+}
+
+/* As Falcon-H1-0.5B: with all multipliers, without a norm. */
+static void falcon_multiplied_pass(struct forward *forward)
+{
+    static const struct falcon FALCON = { .mamba = { FALCON_MAMBA, .multipliers = FALCON_COLUMNS },
+                                          .attention_in = 0.875,
+                                          .attention_out = 0.9375,
+                                          .key = 0.625,
+                                          .mamba_in = 1.25,
+                                          .mamba_out = 0.375,
+                                          .gate = 0.8125,
+                                          .down = 0.5625,
+                                          .embedding = 2.5,
+                                          .head = 0.75 };
+    falcon_pass(forward, &FALCON);
+}
+
+TEST(falcon_h1)
+{
+    falcon_check("falcon_h1", FALCON_CONFIG, FALCON_TENSORS(FALCON_NONE, ""),
+                 falcon_multiplied_pass);
+}
+
+/* Without multipliers, with a norm of each group before the gate; all projections have biases. */
+static void falcon_normed_pass(struct forward *forward)
+{
+    static const struct falcon FALCON = { .mamba = { FALCON_MAMBA, .norm_groups = 2,
+                                                     .norm_is_first = true },
+                                          .attention_in = 1,
+                                          .attention_out = 1,
+                                          .key = 1,
+                                          .mamba_in = 1,
+                                          .mamba_out = 1,
+                                          .gate = 1,
+                                          .down = 1,
+                                          .embedding = 1,
+                                          .head = 1 };
+    falcon_pass(forward, &FALCON);
+}
+
+TEST(falcon_h1_with_norms_and_biases)
+{
+    falcon_check(
+        "falcon_h1_norms",
+        LLAMA_CONFIG("falcon_h1", "2", FALCON_FIELDS FALCON_BIASES ",\"mamba_rms_norm\":true"),
+        FALCON_TENSORS(FALCON_BIAS, LLAMA_BLOCK "mamba.norm.weight 32, "), falcon_normed_pass);
+}
+
+/* The same norm behind the gate, and multipliers of biases. */
+static void falcon_gated_pass(struct forward *forward)
+{
+    static const struct falcon FALCON = { .mamba = { FALCON_MAMBA, .norm_groups = 2,
+                                                     .multipliers = FALCON_COLUMNS },
+                                          .attention_in = 0.875,
+                                          .attention_out = 0.9375,
+                                          .key = 0.625,
+                                          .mamba_in = 1.25,
+                                          .mamba_out = 0.375,
+                                          .gate = 0.8125,
+                                          .down = 0.5625,
+                                          .embedding = 2.5,
+                                          .head = 0.75 };
+    falcon_pass(forward, &FALCON);
+}
+
+TEST(falcon_h1_with_norms_behind_gates)
+{
+    falcon_check("falcon_h1_gates",
+                 LLAMA_CONFIG("falcon_h1", "2",
+                              FALCON_FIELDS FALCON_MULTIPLIERS FALCON_BIASES
+                              ",\"mamba_rms_norm\":true,\"mamba_norm_before_gate\":false"),
+                 FALCON_TENSORS(FALCON_BIAS, LLAMA_BLOCK "mamba.norm.weight 32, "),
+                 falcon_gated_pass);
+}
+
 ALL_TESTS(fixture_make_directory, fixture_clear);

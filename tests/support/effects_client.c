@@ -5,6 +5,8 @@
 #include "request_text.h"
 #include "test.h"
 
+static bool is_beside; /* layers of the case have no feed-forward of their own */
+
 static const cJSON *member(const cJSON *object, const char *name)
 {
     return cJSON_GetObjectItemCaseSensitive(object, name);
@@ -90,7 +92,7 @@ static void make_edits(struct request_text *edits, const struct effects_case *of
         add_edit(edits, of, layer, "head", members, action);
     } else if (strcmp(each, "\"layers\"") == 0) {
         add_edit(edits, of, layer, "attention_output", members, action);
-        if (!of->kind || strcmp(of->kind, "cross") != 0)
+        if (!is_beside && (!of->kind || strcmp(of->kind, "cross") != 0))
             add_edit(edits, of, layer, "feed_forward", members, action);
     } else if (strcmp(each, "\"feed_forwards\"") == 0) {
         add_edit(edits, of, layer, "feed_forward", members, action);
@@ -140,6 +142,15 @@ void effects_client_expect(const struct effects_case *of)
     for (int i = 0; i < (is_cross ? 2 : 4); i++)
         for (int k = 0; k < (of->other ? 3 : 2); k++)
             assert_true(effects_client_expect_one(of, EACH[i], BY[k]) > 0);
+}
+
+void effects_client_expect_beside(const struct effects_case *of)
+{
+    static const char *const BY[] = { "scale", "mean", "from" };
+    is_beside = true;
+    for (int i = 0; i < 3; i++)
+        assert_true(effects_client_expect_one(of, "\"layers\"", BY[i]) > 0);
+    is_beside = false;
 }
 
 void effects_client_expect_hidden(const struct effects_case *of, const int (*spans)[2], int count,

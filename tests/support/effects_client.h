@@ -22,6 +22,10 @@ void effects_client_expect(const struct effects_case *of);
 /* The same for one each, "\"heads\"", and one way. Returns how many effects are not 0. */
 int effects_client_expect_one(const struct effects_case *of, const char *each, const char *by);
 
+/* The same for all layers of a kind that stand beside attention, which have no place of their own
+ * but what they add. */
+void effects_client_expect_beside(const struct effects_case *of);
+
 /* The same for spans that are hidden in layers of the kinds of a list, such as "self". */
 void effects_client_expect_hidden(const struct effects_case *of, const int (*spans)[2], int count,
                                   const char *const *kinds);

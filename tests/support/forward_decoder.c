@@ -58,11 +58,11 @@ struct rows decoder_attend(struct forward *forward, const struct decoder_attenti
     forward_edits_layer("self", layer);
     const struct published_answer maps = forward_attend(
         &attention->attention, projections.q, projections.k, projections.v, output, layer);
-    forward_add_layer(forward, (struct forward_layer){ .kind = "self",
-                                                       .heads = heads,
-                                                       .hidden_states = hidden_states,
-                                                       .inputs = inputs,
-                                                       .maps = maps });
+    *forward_layer_at(forward, layer) = (struct forward_layer){ .kind = "self",
+                                                                .heads = heads,
+                                                                .hidden_states = hidden_states,
+                                                                .inputs = inputs,
+                                                                .maps = maps };
     return maps.context;
 }
 
@@ -187,13 +187,18 @@ static void expect_reading(const struct decoder_case *decoder, const char *field
 
 void decoder_case_check(const struct decoder_case *decoder)
 {
+    decoder_case_check_blocks(decoder, decoder->layers);
+}
+
+void decoder_case_check_blocks(const struct decoder_case *decoder, int blocks)
+{
     static struct forward forward;
     static char list[6 * LENGTH_MAX], whole[6 * LENGTH_MAX], first[128];
     decoder_length = decoder->length > 0 ? decoder->length : LENGTH_DEFAULT;
     const int positions[] = { 0, 4, (int)decoder_length - 1 };
     assert_true(decoder_length <= LENGTH_MAX);
     memset(&forward, 0, sizeof forward);
-    published_open(decoder->config, decoder->tensors, decoder->layers,
+    published_open(decoder->config, decoder->tensors, blocks,
                    decoder->dtype ? decoder->dtype : "F32");
     published_save(fixture_path(decoder->name), decoder->config);
     decoder->pass(&forward);

@@ -58,4 +58,7 @@ struct decoder_case {
  * same in a batch, and a session must take the tokens in pieces (forward_session.h). */
 void decoder_case_check(const struct decoder_case *decoder);
 
+/* The same of a file of so many blocks, each of which is several of the layers. */
+void decoder_case_check_blocks(const struct decoder_case *decoder, int blocks);
+
 #endif

@@ -14,10 +14,18 @@ struct rows forward_hybrid_add(struct forward *forward, const char *kind, int la
 {
     forward_edits_layer(kind, layer);
     output = forward_edits_output(forward_parts_context(layer, 1, output));
-    forward_add_layer(forward, (struct forward_layer){ .kind = kind,
-                                                       .hidden_states = hidden_states,
-                                                       .inputs = inputs,
-                                                       .maps.context = output });
+    *forward_layer_at(forward, layer) = (struct forward_layer){
+        .kind = kind, .hidden_states = hidden_states, .inputs = inputs, .maps.context = output
+    };
+    return output;
+}
+
+struct rows forward_hybrid_add_beside(struct forward *forward, const char *kind, int layer,
+                                      struct rows hidden_states, struct rows inputs,
+                                      struct rows output)
+{
+    output = forward_hybrid_add(forward, kind, layer, hidden_states, inputs, output);
+    forward_layer_at(forward, layer)->is_beside = true;
     return output;
 }
 
@@ -140,6 +148,18 @@ static const char *const EDITS[] = {
     "{\"kind\":\"$K\",\"at\":\"hidden_states\",\"scale\":0.75,\"rows\":[[0,3]]}]",
 };
 
+/* Of a layer beside attention, which shares the block's other places with it. */
+static const char *const EDITS_BESIDE[] = {
+    "[{\"kind\":\"self\",\"at\":\"hidden_states\",\"scale\":0.75,\"rows\":[[0,3]]},"
+    "{\"kind\":\"$K\",\"at\":\"attention_output\",\"add\":$W,\"rows\":[1,-1]},"
+    "{\"kind\":\"self\",\"at\":\"feed_forward\",\"scale\":-0.5,\"rows\":[0,5]}]",
+    "[{\"kind\":\"$K\",\"at\":\"attention_output\",\"mean\":true,\"rows\":[2]},"
+    "{\"kind\":\"self\",\"at\":\"attention_output\",\"scale\":0}]",
+    "[{\"kind\":\"self\",\"at\":\"head\",\"heads\":[1,2],\"scale\":-0.5,\"rows\":[[0,4]]},"
+    "{\"kind\":\"$K\",\"at\":\"attention_output\",\"set\":$2W,\"rows\":[0,3]}]",
+};
+enum { EDITS_COUNT = 3 };
+
 /* The template with the kind in place of each $K, to be freed. */
 static char *edits_of_kind(const char *template, const char *kind)
 {
@@ -162,6 +182,18 @@ static void expect_refused(const char *model, const char *fields, const char *mo
         fail_msg("%s has not '%s'", response.body, words);
     http_response_free(&response);
     free(body.data);
+}
+
+/* What a layer beside attention has not of its own. */
+static void expect_no_places(const char *model, const char *fields, const char *kind)
+{
+    static const char *const PLACES[] = { "hidden_states", "feed_forward", "embeddings" };
+    char more[256];
+    for (int i = 0; i < 3; i++) {
+        snprintf(more, sizeof more, "\"edits\":[{\"kind\":\"%s\",\"at\":\"%s\",\"scale\":0}]", kind,
+                 PLACES[i]);
+        expect_refused(model, fields, more, "/edits/0/at", "stand beside attention");
+    }
 }
 
 /* What a layer without attention has not. */
@@ -196,8 +228,10 @@ void forward_hybrid_expect(const struct decoder_case *decoder, const char *field
             continue;
         last = layer->kind;
         expect_no_attention(decoder->name, fields, layer, i);
-        for (size_t e = 0; e < sizeof EDITS / sizeof EDITS[0]; e++) {
-            char *edits = edits_of_kind(EDITS[e], layer->kind);
+        if (layer->is_beside)
+            expect_no_places(decoder->name, fields, layer->kind);
+        for (int e = 0; e < EDITS_COUNT; e++) {
+            char *edits = edits_of_kind(layer->is_beside ? EDITS_BESIDE[e] : EDITS[e], layer->kind);
             edited_client_expect_one(decoder->name, fields, edits, forward, i, decoder->pass);
             free(edits);
         }

@@ -10,6 +10,11 @@
 struct rows forward_hybrid_add(struct forward *forward, const char *kind, int layer,
                                struct rows hidden_states, struct rows inputs, struct rows output);
 
+/* The same of a layer beside the block's attention. */
+struct rows forward_hybrid_add_beside(struct forward *forward, const char *kind, int layer,
+                                      struct rows hidden_states, struct rows inputs,
+                                      struct rows output);
+
 /* The same of a layer that is a feed-forward alone. */
 void forward_hybrid_add_fed(struct forward *forward, struct rows hidden_states);
 

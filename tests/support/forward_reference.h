@@ -28,6 +28,7 @@ struct forward_layer {
     int64_t heads;
     struct rows hidden_states;    /* as they enter the block */
     struct rows inputs;           /* what the projections take */
+    bool is_beside;               /* a recurrence beside the block's attention */
     struct rows key_inputs;       /* of cross-attention; elsewhere there is no data */
     struct published_answer maps; /* its context is after the output projection */
 };

@@ -31,3 +31,10 @@ void hybrid_model_make(const char *folder)
     write_tokenizer(file);
     fclose(file);
 }
+
+void hybrid_model_make_falcon(const char *folder)
+{
+    published_open(FALCON_CONFIG, FALCON_TENSORS(FALCON_NONE, ""), FALCON_BLOCKS, "F32");
+    published_save(folder, FALCON_CONFIG);
+    published_close();
+}

@@ -1,5 +1,6 @@
 /* hybrid_model.h - small decoders some of whose layers are no attention: the config.json and the
- * tensors of several families; of LFM2 a folder, too, for tests that ask for no numbers. */
+ * tensors of several families; of LFM2 and Falcon-H1 a folder, too, for tests that ask for no
+ * numbers. */
 #ifndef HYBRID_MODEL_H
 #define HYBRID_MODEL_H
 
@@ -71,9 +72,10 @@ enum { LFM2_LAYERS = 5, LFM2_STATE = 2 * 16 };
     "model.layers." layer ".self_attn.k_proj.weight 8x16, "                                        \
     "model.layers." layer ".self_attn.v_proj.weight 8x16, "                                        \
     "model.layers." layer ".self_attn.o_proj.weight 16x16, "
-#define HYBRID_MAMBA_FIELDS                                                                        \
+#define HYBRID_MAMBA_SIZES                                                                         \
     ",\"mamba_n_heads\":4,\"mamba_n_groups\":2,\"mamba_d_state\":6,\"mamba_d_conv\":4,"            \
-    "\"mamba_d_head\":8,\"mamba_expand\":2,\"mamba_conv_bias\":true,\"mamba_proj_bias\":false"
+    "\"mamba_d_head\":8,\"mamba_expand\":2,\"mamba_conv_bias\":true"
+#define HYBRID_MAMBA_FIELDS HYBRID_MAMBA_SIZES ",\"mamba_proj_bias\":false"
 
 #define BAMBA_CONFIG                                                                               \
     LLAMA_CONFIG("bamba", "4",                                                                     \
@@ -144,7 +146,43 @@ enum { LFM2_LAYERS = 5, LFM2_STATE = 2 * 16 };
 #define NEMOTRON_CONFIG                                                                            \
     LLAMA_CONFIG("nemotron_h", "6", NEMOTRON_FIELDS ",\"hybrid_override_pattern\":\"M-*EM*\"")
 
-/* Makes the folder, with the files of the model. */
+/* Falcon-H1 of two blocks, whose layers 0 and 1 are attention and 2 and 3 the mixers beside it.
+ * What of its tensors is a bias is FALCON_BIAS's or FALCON_NONE's. */
+enum { FALCON_BLOCKS = 2, FALCON_LAYERS = 4, FALCON_STATE = 3 * 56 + 32 * 6 };
+
+#define FALCON_FIELDS ",\"rms_norm_eps\":1e-05,\"head_dim\":4,\"mamba_d_ssm\":32" HYBRID_MAMBA_SIZES
+#define FALCON_BIASES                                                                              \
+    ",\"attention_bias\":true,\"mlp_bias\":true,\"projectors_bias\":true,\"mamba_proj_bias\":true"
+#define FALCON_MULTIPLIERS                                                                         \
+    ",\"attention_in_multiplier\":0.875,\"attention_out_multiplier\":0.9375,"                      \
+    "\"embedding_multiplier\":2.5,\"key_multiplier\":0.625,\"lm_head_multiplier\":0.75,"           \
+    "\"mlp_multipliers\":[0.8125,0.5625],\"ssm_in_multiplier\":1.25,"                              \
+    "\"ssm_multipliers\":[0.75,1.25,0.5,1.5,0.625],\"ssm_out_multiplier\":0.375"
+#define FALCON_LINEAR(name, out, in, bias)                                                         \
+    LLAMA_BLOCK name ".weight " out "x" in ", " bias(LLAMA_BLOCK name ".bias " out ", ")
+#define FALCON_TENSORS(bias, norm)                                                                 \
+    LLAMA_EMBEDDING FALCON_LINEAR("self_attn.q_proj", "16", "16", bias)                            \
+        FALCON_LINEAR("self_attn.k_proj", "8", "16", bias)                                         \
+            FALCON_LINEAR("self_attn.v_proj", "8", "16", bias)                                     \
+                FALCON_LINEAR("self_attn.o_proj", "16", "16", bias)                                \
+                    FALCON_LINEAR("mamba.out_proj", "16", "32", bias)                              \
+                        FALCON_LINEAR("feed_forward.gate_proj", "24", "16", bias)                  \
+                            FALCON_LINEAR("feed_forward.up_proj", "24", "16", bias)                \
+                                FALCON_LINEAR("feed_forward.down_proj", "16", "24", bias)          \
+                                    bias(LLAMA_BLOCK "mamba.in_proj.bias 92, ") norm LLAMA_BLOCK   \
+        "mamba.in_proj.weight 92x16*2, " LLAMA_BLOCK "mamba.conv1d.weight 56x1x4*2, " LLAMA_BLOCK  \
+        "mamba.conv1d.bias 56, " LLAMA_BLOCK "mamba.A_log 4*3, " LLAMA_BLOCK                       \
+        "mamba.dt_bias 4*3, " LLAMA_BLOCK                                                          \
+        "mamba.D 4, " LLAMA_NORM("input_layernorm") ", " LLAMA_NORM(                               \
+            "pre_ff_layernorm") ", model.final_layernorm.weight 16" LLAMA_HEAD
+#define FALCON_NONE(tensor)
+#define FALCON_BIAS(tensor) tensor
+
+#define FALCON_CONFIG LLAMA_CONFIG("falcon_h1", "2", FALCON_FIELDS FALCON_MULTIPLIERS)
+
+/* Makes the folder of the LFM2, with the files of the model; of the Falcon-H1, without a tokenizer.
+ */
 void hybrid_model_make(const char *folder);
+void hybrid_model_make_falcon(const char *folder);
 
 #endif

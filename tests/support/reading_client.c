@@ -354,6 +354,21 @@ static int ordinal_of(const struct forward *want, int place)
     return ordinal;
 }
 
+/* Whether the layer is a second one of its block, which has no lens and no feed-forward. */
+static bool is_second(const struct forward_layer *layer)
+{
+    return layer->is_beside || strcmp(layer->kind, "cross") == 0;
+}
+
+/* Whether layers are numbered by their blocks. */
+static bool is_in_order(const struct forward *want)
+{
+    for (int i = 0; i < want->layer_count; i++)
+        if (want->layers[i].is_beside)
+            return false;
+    return trace_client_is_hybrid(want);
+}
+
 /* Logits of the pass whose blocks behind that of the layer, of its kind, add nothing. */
 static struct rows cut_logits(const struct forward *want, int place,
                               void (*pass)(struct forward *forward))
@@ -363,13 +378,12 @@ static struct rows cut_logits(const struct forward *want, int place,
     request_text_add(&edits, "[");
     for (int i = 0; i < want->layer_count; i++) {
         const char *kind = want->layers[i].kind;
-        const bool is_cross = strcmp(kind, "cross") == 0;
-        if (trace_client_is_hybrid(want)
-                ? i <= place
-                : (!is_cross && strcmp(kind, want->layers[place].kind) != 0)
-                      || ordinal_of(want, i) <= ordinal_of(want, place))
+        const bool has_one = is_second(&want->layers[i]);
+        if (is_in_order(want) ? i <= place
+                              : (!has_one && strcmp(kind, want->layers[place].kind) != 0)
+                                    || ordinal_of(want, i) <= ordinal_of(want, place))
             continue;
-        for (int part = 0; part < (is_cross ? 1 : 2); part++)
+        for (int part = 0; part < (has_one ? 1 : 2); part++)
             request_text_add(
                 &edits, "%s{\"kind\":\"%s\",\"at\":\"%s\",\"layers\":[%d],\"scale\":0}",
                 edits.used > 1 ? "," : "", kind, part == 0 ? "attention_output" : "feed_forward",
@@ -450,7 +464,8 @@ void reading_client_expect_lens(const char *model, const char *fields, const str
     cJSON *answer = trace(&client, model, fields, "\"outputs\":[\"lens\"],\"positions\":[0]");
     for (int i = 0; i < want->layer_count; i++) {
         const bool has_lens =
-            trace_client_is_hybrid(want) || strcmp(want->layers[i].kind, kind) == 0;
+            !want->layers[i].is_beside
+            && (trace_client_is_hybrid(want) || strcmp(want->layers[i].kind, kind) == 0);
         answer_expect_members(layer_of(answer, i), has_lens ? "layer,kind,lens" : "layer,kind");
         if (has_lens)
             reading_client_expect_lens_at(model, fields, i, cut_logits(want, i, pass));
@@ -519,10 +534,10 @@ static void compare_member(struct comparison *own, enum forward_part part, int l
 static void compare_layer(struct comparison *own, int number, const struct forward_layer *layer,
                           const cJSON *const of[2])
 {
-    const bool is_cross = strcmp(layer->kind, "cross") == 0;
+    const bool has_one = is_second(layer);
     for (int t = 0; t < 2; t++) {
         assert_int_equal((int)number_of(of[t], "layer"), number);
-        answer_expect_members(of[t], is_cross
+        answer_expect_members(of[t], has_one
                                          ? "layer,kind,heads,attention_bias,edits"
                                          : "layer,kind,heads,attention_bias,feed_forward,edits");
     }
@@ -537,7 +552,7 @@ static void compare_layer(struct comparison *own, int number, const struct forwa
     }
     compare_member(own, FORWARD_PART_ATTENTION_BIAS, number, of, "attention_bias");
     compare_member(own, FORWARD_PART_EDITS, number, of, "edits");
-    if (!is_cross)
+    if (!has_one)
         compare_member(own, FORWARD_PART_FEED_FORWARD, number, of, "feed_forward");
 }
 

@@ -11,6 +11,10 @@
     "{\"model_type\":\"llama\",\"hidden_size\":8,\"num_attention_heads\":2,"                       \
     "\"num_hidden_layers\":2" more "}"
 
+#define FALCON_H1(more)                                                                            \
+    "{\"model_type\":\"falcon_h1\",\"hidden_size\":8,\"num_attention_heads\":2,"                   \
+    "\"num_key_value_heads\":2,\"num_hidden_layers\":2" more "}"
+
 #define T5                                                                                         \
     "encoder.block.#.layer.0.SelfAttention.q.weight 4x4, "                                         \
     "encoder.block.#.layer.0.SelfAttention.k.weight 4x4, "                                         \
@@ -97,6 +101,11 @@ static const struct refused REFUSED[] = {
       Q ", " KVO
         ", model.layers.#.linear_attn.A_log 4, model.layers.#.linear_attn.out_proj.weight 8x8",
       FAULT_OPTION, "it has linear attention, a state space, which" },
+    /* A number that keys are multiplied by. */
+    { FALCON_H1(",\"key_multiplier\":0"), Q ", " KVO, FAULT_OPTION,
+      "key_multiplier is 0; expected a number above 0" },
+    { FALCON_H1(",\"key_multiplier\":-1"), Q ", " KVO, FAULT_OPTION, "key_multiplier is -1" },
+    { FALCON_H1(",\"key_multiplier\":[1]"), Q ", " KVO, FAULT_TYPE, "key_multiplier is a list" },
     /* The nearest family: behind a word of one's own, with all of its stacks, with its biases. */
     { "{\"model_type\":\"audio-spectrogram-transformer\"}",
       PUBLISHED_LINEARS("own.encoder.layer.#.attention.", "attention.query", "attention.key",

@@ -64,6 +64,8 @@ struct checkpoint_pass {
     const char *refused;    /* why the family's pass is not computed; NULL: it is */
     const char *name;       /* of the stream; NULL: the model has only one */
     const char *cross_kind; /* of its layers of attention to the first stream; NULL: none */
+    const char
+        *beside_kind; /* of its layers beside attention, which recurrence makes; NULL: none */
 
     const char *tokens; /* [vocabulary, width]; NULL where the stream takes something else */
     /* token_projection has no bias; each is there only where the tokens are not as wide as the
@@ -191,7 +193,12 @@ struct checkpoint_pass {
             const char *register_count;
             const char *parallel; /* a flag: attention and feed-forward read the same rows */
             const char *residual_scale;
-            const char *norm_bias; /* a flag */
+            const char *attention_in, *attention_out; /* numbers that rows are multiplied by behind
+                                                         the norm before attention, and what it
+                                                         adds; NULL: 1 */
+            const char *beside_in, *beside_out;       /* the same of what stands beside it */
+            const char *feed_scales; /* a list of two: of the gate, and of what is added; NULL: 1 */
+            const char *norm_bias;   /* a flag */
             const char *norm_eps;
             const char *biases; /* a flag: the feed-forward has biases */
             const char *activation, *head_activation;
@@ -210,7 +217,7 @@ struct checkpoint_pass {
             const char *start; /* the decoder's first token */
             const char *reads; /* fields that only functions of the row read */
         };
-        const char *fields[35]; /* the same, as a list */
+        const char *fields[40]; /* the same, as a list */
     };
 };
 

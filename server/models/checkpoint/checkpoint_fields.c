@@ -101,6 +101,38 @@ bool checkpoint_read_number(const cJSON *section, const char *field, double *val
            || refuse_field(node, FAULT_OPTION, "a number of 0 or more, as a 32-bit float", fault);
 }
 
+bool checkpoint_read_factor(const cJSON *section, const char *field, double *factor,
+                            struct fault *fault)
+{
+    const char *otherwise;
+    *factor = 1;
+    return !field
+           || (checkpoint_read_number(section, field, factor, fault)
+               && ((float)*factor > 0
+                   || refuse_field(find_field(section, field, &otherwise), FAULT_OPTION,
+                                   "a number above 0, as a 32-bit float", fault)));
+}
+
+bool checkpoint_read_factors(const struct json_document *document, const cJSON *section,
+                             const char *field, float *factors, int64_t count, struct fault *fault)
+{
+    const char *otherwise;
+    const cJSON *node = find_field(section, field, &otherwise);
+    const struct json_numbers *numbers = json_numbers_of(document, node);
+    for (int64_t i = 0; i < count; i++)
+        factors[i] = 1;
+    if (!node || cJSON_IsNull(node))
+        return true;
+    bool good = numbers && numbers->rank == 1 && numbers->count == count;
+    for (int64_t i = 0; good && i < count; i++) {
+        factors[i] = numbers->values[i];
+        good = factors[i] > 0 && factors[i] < INFINITY;
+    }
+    char expected[64];
+    snprintf(expected, sizeof expected, "a list of %d numbers above 0", (int)count);
+    return good || refuse_field(node, FAULT_OPTION, expected, fault);
+}
+
 bool checkpoint_read_integer(const cJSON *section, const char *field, int64_t *value,
                              struct fault *fault)
 {

@@ -25,6 +25,13 @@ bool checkpoint_read_number(const cJSON *section, const char *field, double *val
 bool checkpoint_read_flag(const cJSON *section, const char *field, bool *value,
                           struct fault *fault);
 
+/* What numbers are multiplied by: one above 0, 1 for a field of NULL; a list of count such, absent
+ * or null: ones. */
+bool checkpoint_read_factor(const cJSON *section, const char *field, double *factor,
+                            struct fault *fault);
+bool checkpoint_read_factors(const struct json_document *document, const cJSON *section,
+                             const char *field, float *factors, int64_t count, struct fault *fault);
+
 /* The same for a string of the section; null is the default. It lives as long as both. */
 bool checkpoint_read_string(const cJSON *section, const char *field, const char **value,
                             struct fault *fault);

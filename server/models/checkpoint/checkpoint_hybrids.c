@@ -9,6 +9,7 @@
 #include "models/checkpoint/checkpoint_layer.h"
 #include "models/checkpoint/checkpoint_recurrence.h"
 
+#include <math.h>
 #include <string.h>
 
 /* The string of a list of config.json at an index; NULL: there is none. */
@@ -153,6 +154,25 @@ static const char *other_kind_bamba(const struct checkpoint_run *run, int64_t in
 {
     bool is_there;
     return is_listed(run, "attn_layer_indices", index, &is_there) ? NULL : "mamba";
+}
+
+/* FalconH1Attention: keys are multiplied by key_multiplier, which is to multiply scores by it. */
+static bool adjust_falcon_h1(struct checkpoint_layer *layer, struct fault *fault)
+{
+    double factor;
+    if (!checkpoint_read_factor(layer->run->section, "key_multiplier=1", &factor, fault))
+        return false;
+    layer->config.has_scale = factor != 1;
+    layer->config.scale = (float)(factor / sqrt((double)layer->config.head_dim));
+    return true;
+}
+
+/* The recurrence beside the attention of each block. */
+static const char *other_kind_falcon_h1(const struct checkpoint_run *run, int64_t index)
+{
+    (void)run;
+    (void)index;
+    return "mamba";
 }
 
 /* NemotronHConfig: a list of types, or a letter for each block. */
@@ -312,6 +332,49 @@ const struct checkpoint_stack checkpoint_hybrids[] = {
                 .recurrent = "mamba.",
                 .recurrence = checkpoint_recurrence_bamba,
                 .reads = CHECKPOINT_MAMBA_FIELDS } },
+
+    /* falcon_h1/modeling_falcon_h1.py: FalconH1DecoderLayer, FalconH1Attention, FalconH1MLP. Each
+     * block is a layer of either row. */
+    { .model_type = "falcon_h1",
+      LLAMA_NAMES,
+      LLAMA_FIELDS,
+      LLAMA_BIASES,
+      .kv_heads = "num_key_value_heads=8",
+      POSITIONS(8192),
+      .adjust = adjust_falcon_h1,
+      .reads = "key_multiplier",
+      .ignored = "mamba_chunk_size|mamba_d_head|mamba_d_ssm|mamba_expand|mamba_use_mlp|"
+                 "mlp_expansion_factor|expansion_factor|time_step_min|time_step_max|"
+                 "time_step_floor|time_step_rank|num_logits_to_keep",
+      .pass = { .tokens = "embed_tokens",
+                .final_norm = "final_layernorm",
+                LM_HEAD("tie_word_embeddings"),
+                NORMS_BEFORE("input_layernorm", "pre_ff_layernorm"),
+                .norm_eps = "rms_norm_eps=0.00001",
+                .scale = "embedding_multiplier=1",
+                .logit_scale = "lm_head_multiplier=1",
+                .attention_in = "attention_in_multiplier=1",
+                .attention_out = "attention_out_multiplier=1",
+                .beside_in = "ssm_in_multiplier=1",
+                .beside_out = "ssm_out_multiplier=1",
+                .gate = "feed_forward.gate_proj",
+                .up = "feed_forward.up_proj",
+                .down = "feed_forward.down_proj",
+                .biases = "mlp_bias",
+                .activation = "hidden_act=silu",
+                .feed_scales = "mlp_multipliers",
+                .beside_kind = "mamba",
+                .recurrent = "mamba.",
+                .recurrence = checkpoint_recurrence_falcon_h1,
+                .reads = CHECKPOINT_FALCON_H1_FIELDS } },
+    { .model_type = "falcon_h1",
+      .kind = "mamba",
+      .prefixes = "model.|",
+      .block = "layers.%.",
+      .attention = "mamba.",
+      .projections = { "in_proj" },
+      SIZES(32, 4096, 32),
+      .other_kind = other_kind_falcon_h1 },
 
     /* nemotron_h/modular_nemotron_h.py: NemotronHBlock, NemotronHAttention, NemotronHMoE. */
     { .model_type = "nemotron_h",

@@ -25,6 +25,8 @@ struct block_reader {
     int64_t width;
     bool is_parallel;
     double residual_scale;
+    double attention_in, attention_out, beside_in, beside_out;
+    float feed_scales[2];
     enum attn_activation activation;
     double gated_limit;
     int64_t token_columns; /* of what a block reads of tokens; 0: nothing */
@@ -77,6 +79,22 @@ static bool read_groups(struct block_reader *blocks)
                         blocks->chosen_count);
 }
 
+/* Falcon-H1's multipliers. */
+static bool read_factors(struct block_reader *blocks)
+{
+    struct checkpoint_pass_reader *reader = blocks->reader;
+    const struct checkpoint_pass *pass = &reader->pass;
+    const cJSON *section = reader->run->section;
+    return checkpoint_read_factors(reader->run->document, section, pass->feed_scales,
+                                   blocks->feed_scales, 2, reader->fault)
+           && checkpoint_read_factor(section, pass->attention_in, &blocks->attention_in,
+                                     reader->fault)
+           && checkpoint_read_factor(section, pass->attention_out, &blocks->attention_out,
+                                     reader->fault)
+           && checkpoint_read_factor(section, pass->beside_in, &blocks->beside_in, reader->fault)
+           && checkpoint_read_factor(section, pass->beside_out, &blocks->beside_out, reader->fault);
+}
+
 static bool read_blocks(struct block_reader *blocks)
 {
     struct checkpoint_pass_reader *reader = blocks->reader;
@@ -85,7 +103,7 @@ static bool read_blocks(struct block_reader *blocks)
     if (!checkpoint_read_flag(section, pass->parallel, &blocks->is_parallel, reader->fault)
         || !checkpoint_read_number(section, pass->residual_scale, &blocks->residual_scale,
                                    reader->fault)
-        || !read_activation(reader, &blocks->activation)
+        || !read_factors(blocks) || !read_activation(reader, &blocks->activation)
         || !checkpoint_read_number(section, pass->gated_limit, &blocks->gated_limit, reader->fault))
         return false;
     if (!pass->router)
@@ -121,12 +139,37 @@ static bool build_part(const struct block_reader *blocks, struct model_part *par
     const bool is_first = blocks->reader->block == 0 && norms == &pass->attention;
     const char *before = is_first && pass->first_has_no_norm ? NULL : norms->before;
     part->scale = blocks->residual_scale;
+    if (norms == &pass->feed_forward && blocks->feed_scales[1] != 1)
+        part->scale = (double)blocks->feed_scales[1];
     return checkpoint_pass_norm(blocks->reader, &part->before, before, blocks->width)
            && checkpoint_pass_norm(blocks->reader, &part->inside, norms->inside, blocks->width)
            && checkpoint_pass_norm(blocks->reader, &part->after, norms->after, blocks->width)
            && (!scales
                || checkpoint_pass_values(blocks->reader, &part->column_scales, scales,
                                          blocks->width));
+}
+
+/* Of a block that has a recurrence beside its attention: both read the rows behind one norm, times
+ * a number of each, which becomes one of the norm's weight. */
+static bool build_pair(const struct block_reader *blocks, struct model_block *block)
+{
+    struct checkpoint_pass_reader *reader = blocks->reader;
+    const char *before = reader->pass.attention.before;
+    block->self.scale = blocks->attention_out;
+    block->beside.scale = blocks->beside_out;
+    return checkpoint_pass_scaled_norm(reader, &block->self.before, before, blocks->width,
+                                       blocks->attention_in)
+           && checkpoint_pass_scaled_norm(reader, &block->beside.before, before, blocks->width,
+                                          blocks->beside_in);
+}
+
+static bool build_mixers(const struct block_reader *blocks, struct model_block *block)
+{
+    const struct checkpoint_pass *pass = &blocks->reader->pass;
+    block->self.inside_adds_rows = pass->inside_adds_rows;
+    return block->beside_layer >= 0
+               ? build_pair(blocks, block)
+               : build_part(blocks, &block->self, &pass->attention, pass->attention_scales);
 }
 
 /* log(1 + e^x) of a number of the file, as a float of torch has it. */
@@ -180,6 +223,7 @@ static bool build_feed_forward(const struct block_reader *blocks, struct model_f
     dense->activation = blocks->activation;
     dense->gated_limit = (float)blocks->gated_limit;
     dense->gated_offset = blocks->reader->pass.up_adds_one ? 1 : 0;
+    dense->gate_scale = blocks->feed_scales[0];
     if (!checkpoint_altup_read_sparsity(dense, reader))
         return false;
     if (dense->activation == ATTN_XIELU && !build_xielu(reader, &dense->xielu))
@@ -367,12 +411,12 @@ static bool is_feed_forward(const char *kind)
     return kind && strcmp(kind, MODEL_FEED_FORWARD) == 0;
 }
 
-/* What a layer without attention does in its place. */
+/* What a layer without attention does in its place, or beside it. */
 static bool build_recurrence(const struct block_reader *blocks, struct model_block *block)
 {
     struct checkpoint_pass_reader *reader = blocks->reader;
     const char *kind = checkpoint_other_kind(reader->run, reader->block);
-    if (!kind || is_feed_forward(kind))
+    if (block->beside_layer < 0 && (!kind || is_feed_forward(kind)))
         return true;
     struct model_recurrence *recurrence =
         arena_calloc(reader->parameters->arena, 1, sizeof *recurrence);
@@ -395,9 +439,7 @@ static bool build_block(const struct block_reader *blocks, struct model_block *b
         !pass->parts_are_blocks
         || is_feed_forward(checkpoint_other_kind(blocks->reader->run, blocks->reader->block));
     block->is_parallel = blocks->is_parallel;
-    block->self.inside_adds_rows = pass->inside_adds_rows;
-    return build_recurrence(blocks, block)
-           && build_part(blocks, &block->self, &pass->attention, pass->attention_scales)
+    return build_recurrence(blocks, block) && build_mixers(blocks, block)
            && (block->cross_layer < 0
                || build_part(blocks, &block->cross, &pass->cross_attention, NULL))
            && build_part(blocks, &block->feed_forward, &pass->feed_forward,
@@ -409,8 +451,13 @@ static bool build_block(const struct block_reader *blocks, struct model_block *b
            && checkpoint_altup_build_block(block, blocks->reader, blocks->stream);
 }
 
+/* The numbers of the first layers of a stream's blocks; -1: they have no such layer. */
+struct first_layers {
+    int64_t self, cross, beside;
+};
+
 static bool build_blocks(struct model_stream *stream, struct checkpoint_pass_reader *reader,
-                         int64_t first, int64_t cross_first)
+                         const struct first_layers *first)
 {
     struct block_reader blocks = { .reader = reader,
                                    .stream = stream,
@@ -427,8 +474,9 @@ static bool build_blocks(struct model_stream *stream, struct checkpoint_pass_rea
     bool good = true;
     for (int64_t i = 0; good && i < stream->block_count; i++) {
         reader->block = i;
-        list[i].self_layer = first + i;
-        list[i].cross_layer = cross_first < 0 ? -1 : cross_first + i;
+        list[i].self_layer = first->self + i;
+        list[i].cross_layer = first->cross < 0 ? -1 : first->cross + i;
+        list[i].beside_layer = first->beside < 0 ? -1 : first->beside + i;
         good = build_block(&blocks, &list[i]);
     }
     reader->block = -1;
@@ -436,7 +484,7 @@ static bool build_blocks(struct model_stream *stream, struct checkpoint_pass_rea
 }
 
 static bool build_stream(struct model_stream *stream, struct checkpoint_pass_reader *reader,
-                         int64_t first, int64_t cross_first)
+                         const struct first_layers *first)
 {
     const cJSON *section = reader->run->section;
     const struct checkpoint_pass *pass = &reader->pass;
@@ -445,8 +493,7 @@ static bool build_stream(struct model_stream *stream, struct checkpoint_pass_rea
            && checkpoint_read_flag(section, pass->norm_bias, &reader->norm_has_bias, reader->fault)
            && checkpoint_read_flag(section, pass->biases, &reader->has_biases, reader->fault)
            && checkpoint_pass_build_embedding(stream, reader)
-           && checkpoint_altup_build_stream(stream, reader)
-           && build_blocks(stream, reader, first, cross_first)
+           && checkpoint_altup_build_stream(stream, reader) && build_blocks(stream, reader, first)
            && checkpoint_pass_norm(reader, &stream->final_norm, pass->final_norm, stream->width);
 }
 
@@ -476,23 +523,28 @@ static int64_t first_layer(const struct checkpoint *checkpoint, const char *kind
     return -1;
 }
 
-/* Finds the layers that attend to the first stream, one for each of run. */
-static bool find_cross(const struct pass_builder *builder, const struct checkpoint_run *run,
-                       int64_t *first)
+/* Finds the layers of a kind that blocks of run have besides, one for each. kind NULL: none. */
+static bool find_besides(const struct pass_builder *builder, const struct checkpoint_run *run,
+                         const char *kind, int64_t *first)
+{
+    const struct checkpoint_run *found;
+    *first = kind ? first_layer(builder->checkpoint, kind, &found) : -1;
+    return !kind || (*first >= 0 && found->layer_count == run->layer_count)
+           || fault_set(builder->fault, FAULT_SHAPE,
+                        "the file does not have a layer of kind '%s' for each of kind '%s'", kind,
+                        run->stack->kind);
+}
+
+static bool find_layers(const struct pass_builder *builder, const struct checkpoint_run *run,
+                        struct first_layers *first)
 {
     const struct checkpoint_pass *pass = &run->stack->pass;
-    const struct checkpoint_run *cross;
-    *first = pass->cross_kind ? first_layer(builder->checkpoint, pass->cross_kind, &cross) : -1;
-    if (!pass->cross_kind)
-        return true;
-    if (*first < 0 || cross->layer_count != run->layer_count)
-        return fault_set(builder->fault, FAULT_SHAPE,
-                         "the file does not have a layer of kind '%s' for each of kind '%s'",
-                         pass->cross_kind, run->stack->kind);
-    return builder->forward->stream_count == 1
-           || fault_set(builder->fault, FAULT_FIELD,
-                        "the file has no encoder, whose rows its layers of kind '%s' attend to",
-                        pass->cross_kind);
+    return find_besides(builder, run, pass->beside_kind, &first->beside)
+           && find_besides(builder, run, pass->cross_kind, &first->cross)
+           && (!pass->cross_kind || builder->forward->stream_count == 1
+               || fault_set(builder->fault, FAULT_FIELD,
+                            "the file has no encoder, whose rows its layers of kind '%s' attend to",
+                            pass->cross_kind));
 }
 
 static bool build_run(struct pass_builder *builder, const struct checkpoint_run *run, int64_t first)
@@ -511,11 +563,11 @@ static bool build_run(struct pass_builder *builder, const struct checkpoint_run 
         .address_count = builder->address_count,
         .address_capacity = builder->address_capacity,
     };
-    int64_t cross_first;
+    struct first_layers layers = { .self = first };
     bool good = (!pass->adjust || pass->adjust(&reader.pass, run->section, builder->fault))
-                && find_cross(builder, run, &cross_first);
+                && find_layers(builder, run, &layers);
     stream->width = builder->layers[first].d_query;
-    good = good && build_stream(stream, &reader, first, cross_first)
+    good = good && build_stream(stream, &reader, &layers)
            && (!reader.pass.start
                || checkpoint_read_integer(run->section, reader.pass.start, &forward->start_id,
                                           builder->fault))

@@ -65,6 +65,10 @@ bool checkpoint_pass_table(struct checkpoint_pass_reader *reader, struct model_t
 bool checkpoint_pass_norm(struct checkpoint_pass_reader *reader, struct attn_norm *norm,
                           const char *names, int64_t width);
 
+/* The same of a norm without a bias, whose rows are multiplied by scale. */
+bool checkpoint_pass_scaled_norm(struct checkpoint_pass_reader *reader, struct attn_norm *norm,
+                                 const char *names, int64_t width, double scale);
+
 /* The count numbers of a tensor of any shape, by its whole name. */
 bool checkpoint_pass_values(struct checkpoint_pass_reader *reader, const float **values,
                             const char *names, int64_t count);

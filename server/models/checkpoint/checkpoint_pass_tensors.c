@@ -394,9 +394,9 @@ bool checkpoint_pass_table(struct checkpoint_pass_reader *reader, struct model_t
 
 /* -------------------------------------------------------------------- norms -- */
 
-/* The weight of a norm: ones, the file's, or the file's and one. */
+/* The weight of a norm: ones, the file's, or the file's and one; times scale, 0: 1. */
 static bool get_norm_weight(struct checkpoint_pass_reader *reader, const char *names, int64_t width,
-                            const float **weight)
+                            double scale, const float **weight)
 {
     const struct checkpoint_pass *pass = &reader->pass;
     const float *stored = NULL;
@@ -404,7 +404,7 @@ static bool get_norm_weight(struct checkpoint_pass_reader *reader, const char *n
         const struct model_entry *entry = require_entry(reader, names, ".weight|.gamma");
         if (!entry || !check_count(reader, entry, width))
             return false;
-        if (!pass->norm_adds_one)
+        if (!pass->norm_adds_one && scale == 0)
             return get_floats(reader, entry, width, weight);
         if (!model_parameters_get_now(reader->parameters, entry, &stored, reader->fault))
             return false;
@@ -412,10 +412,22 @@ static bool get_norm_weight(struct checkpoint_pass_reader *reader, const char *n
     float *made = arena_alloc(reader->parameters->arena, (size_t)width * sizeof *made);
     if (!made)
         return fault_no_memory(reader->fault);
-    for (int64_t c = 0; c < width; c++)
-        made[c] = 1.0f + (stored ? stored[c] : 0.0f);
+    for (int64_t c = 0; c < width; c++) {
+        made[c] = pass->norm_adds_one || !stored ? 1.0f + (stored ? stored[c] : 0.0f) : stored[c];
+        if (scale != 0)
+            made[c] = (float)(scale * (double)made[c]);
+    }
     *weight = made;
     return true;
+}
+
+bool checkpoint_pass_scaled_norm(struct checkpoint_pass_reader *reader, struct attn_norm *norm,
+                                 const char *names, int64_t width, double scale)
+{
+    *norm = (struct attn_norm){ .eps = reader->norm_eps,
+                                .scope = ATTN_NORM_ROW,
+                                .is_centred = reader->pass.norm_is_centred };
+    return get_norm_weight(reader, names, width, scale, &norm->weight);
 }
 
 bool checkpoint_pass_norm(struct checkpoint_pass_reader *reader, struct attn_norm *norm,
@@ -426,7 +438,7 @@ bool checkpoint_pass_norm(struct checkpoint_pass_reader *reader, struct attn_nor
     *norm = (struct attn_norm){ .eps = reader->norm_eps,
                                 .scope = ATTN_NORM_ROW,
                                 .is_centred = reader->pass.norm_is_centred };
-    return get_norm_weight(reader, names, width, &norm->weight)
+    return get_norm_weight(reader, names, width, 0, &norm->weight)
            && (reader->pass.norm_is_bare
                || get_bias(reader, names, ".bias|.beta", width, reader->norm_has_bias,
                            &norm->bias));

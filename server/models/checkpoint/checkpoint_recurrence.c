@@ -167,8 +167,7 @@ static bool get_rates(struct checkpoint_pass_reader *reader, const float **rates
 /* What is added to dt or to the numbers of decays; "dt_bias" is "dt.bias" in GGUF files. */
 static bool get_time_bias(struct checkpoint_pass_reader *reader, const float **bias, int64_t heads)
 {
-    const bool is_own = checkpoint_pass_has_values(reader, "dt_bias");
-    return checkpoint_pass_values(reader, bias, is_own ? "dt_bias" : "dt.bias", heads);
+    return checkpoint_pass_values(reader, bias, "dt_bias|dt.bias", heads);
 }
 
 /* The norm of each head, whose weight all heads share. */
@@ -249,8 +248,12 @@ bool checkpoint_recurrence_delta_in_turn(struct model_recurrence *recurrence,
 /* What a family calls the sizes of its mixers. */
 struct mamba_fields {
     const char *heads, *groups, *state, *taps;
-    const char *conv_bias, *bias; /* flags: of the convolution, of both projections */
-    bool has_norm, norm_is_of_groups;
+    const char *conv_bias, *bias; /* flags: of the convolution, of in_proj and */
+    const char *out_bias;         /* of out_proj; NULL: as of in_proj */
+    const char *norm;             /* a flag: there is a norm; */
+    bool norm_is_of_groups;
+    const char *norm_first; /* a flag: it precedes the gate; NULL: it does not */
+    const char *factors;    /* a list of five, of gate, x, b, c and dt; NULL: ones */
 };
 
 /* The larger bound is Infinity, which JSON has not: newer files write {"__float__":
@@ -314,10 +317,13 @@ static bool get_mamba_projections(struct model_recurrence *recurrence,
 {
     struct attn_ssd *ssd = &recurrence->ssd;
     const cJSON *section = reader->run->section;
-    bool has_bias, conv_has_bias;
+    const char *out_bias = fields->out_bias ? fields->out_bias : fields->bias;
+    bool has_bias, out_has_bias, conv_has_bias;
     if (!checkpoint_read_flag(section, fields->bias, &has_bias, reader->fault)
+        || !checkpoint_read_flag(section, out_bias, &out_has_bias, reader->fault)
         || !checkpoint_read_flag(section, fields->conv_bias, &conv_has_bias, reader->fault)
-        || !checkpoint_pass_linear(reader, &recurrence->out, "out_proj", width, 0, false, has_bias)
+        || !checkpoint_pass_linear(reader, &recurrence->out, "out_proj", width, 0, false,
+                                   out_has_bias)
         || !read_mamba_sizes(ssd, reader, fields, recurrence->out.in))
         return false;
     const int64_t inner = recurrence->out.in;
@@ -327,11 +333,57 @@ static bool get_mamba_projections(struct model_recurrence *recurrence,
     recurrence->convolved_at = inner;
     recurrence->dt_at = inner + convolved;
     recurrence->columns = inner + convolved + ssd->heads;
-    recurrence->convolution.activation = ATTN_SILU;
     return checkpoint_pass_linear(reader, &recurrence->in[0], "in_proj", recurrence->columns, width,
                                   false, has_bias)
            && get_convolution(&recurrence->convolution, reader, "conv1d", fields->taps, convolved,
                               conv_has_bias);
+}
+
+/* What the columns of a row of in_proj are multiplied by. */
+static bool get_mamba_factors(struct model_recurrence *recurrence,
+                              struct checkpoint_pass_reader *reader, const char *field)
+{
+    enum { PARTS = 5 };
+    const struct attn_ssd *ssd = &recurrence->ssd;
+    const int64_t inner = recurrence->mixed, shared = ssd->groups * ssd->state_dim;
+    const int64_t sizes[PARTS] = { inner, inner, shared, shared, ssd->heads };
+    float factors[PARTS];
+    if (!field)
+        return true;
+    if (!checkpoint_read_factors(reader->run->document, reader->run->section, field, factors, PARTS,
+                                 reader->fault))
+        return false;
+    float *scales =
+        arena_alloc(reader->parameters->arena, (size_t)recurrence->columns * sizeof *scales);
+    if (!scales)
+        return fault_no_memory(reader->fault);
+    recurrence->column_scales = scales;
+    for (int part = 0; part < PARTS; part++)
+        for (int64_t c = 0; c < sizes[part]; c++)
+            *scales++ = factors[part];
+    return true;
+}
+
+/* A norm that config.json does not ask for would be left out. */
+static bool get_mamba_norm(struct model_recurrence *recurrence,
+                           struct checkpoint_pass_reader *reader, const struct mamba_fields *fields)
+{
+    static const char NAME[] = "norm.weight";
+    const cJSON *section = reader->run->section;
+    bool has_norm;
+    if (!checkpoint_read_flag(section, fields->norm, &has_norm, reader->fault)
+        || !checkpoint_read_flag(section, fields->norm_first, &recurrence->gate_follows_norm,
+                                 reader->fault))
+        return false;
+    if (fields->norm_is_of_groups)
+        recurrence->norm_groups = recurrence->ssd.groups;
+    if (has_norm)
+        return checkpoint_pass_values(reader, &recurrence->norm.weight, NAME, recurrence->mixed);
+    return !checkpoint_pass_has_values(reader, NAME)
+           || fault_set(reader->fault, FAULT_FIELD,
+                        "the file has a %s of block %" PRId64
+                        ", and by config.json (%.*s) there is none",
+                        NAME, reader->block, CHECKPOINT_FIELD_NAME(section, fields->norm));
 }
 
 static bool get_mamba(struct model_recurrence *recurrence, struct checkpoint_pass_reader *reader,
@@ -345,16 +397,13 @@ static bool get_mamba(struct model_recurrence *recurrence, struct checkpoint_pas
                                              .gate_activation = ATTN_SILU,
                                              .norm_groups = 1,
                                              .norm.eps = reader->norm_eps };
-    if (!get_mamba_projections(recurrence, reader, fields, width))
-        return false;
-    if (fields->norm_is_of_groups)
-        recurrence->norm_groups = ssd->groups;
-    return get_rates(reader, &ssd->a, ssd->heads)
+    recurrence->convolution.activation = ATTN_SILU;
+    return get_mamba_projections(recurrence, reader, fields, width)
+           && get_mamba_factors(recurrence, reader, fields->factors)
+           && get_rates(reader, &ssd->a, ssd->heads)
            && get_time_bias(reader, &ssd->dt_bias, ssd->heads)
            && checkpoint_pass_values(reader, &ssd->d, "D", ssd->heads)
-           && (!fields->has_norm
-               || checkpoint_pass_values(reader, &recurrence->norm.weight, "norm.weight",
-                                         recurrence->mixed));
+           && get_mamba_norm(recurrence, reader, fields);
 }
 
 /* Source: BambaMixer and BambaRMSNormGated of bamba/modeling_bamba.py. */
@@ -367,8 +416,28 @@ bool checkpoint_recurrence_bamba(struct model_recurrence *recurrence,
                                                 .taps = "mamba_d_conv=4",
                                                 .conv_bias = "mamba_conv_bias=true",
                                                 .bias = "mamba_proj_bias",
-                                                .has_norm = true };
+                                                .norm = "=true" };
     return get_mamba(recurrence, reader, &FIELDS, width);
+}
+
+/* Source: FalconH1Mixer and FalconH1RMSNormGated of falcon_h1/modeling_falcon_h1.py. */
+bool checkpoint_recurrence_falcon_h1(struct model_recurrence *recurrence,
+                                     struct checkpoint_pass_reader *reader, int64_t width)
+{
+    static const struct mamba_fields FIELDS = { .heads = "mamba_n_heads=128",
+                                                .groups = "mamba_n_groups=1",
+                                                .state = "mamba_d_state=256",
+                                                .taps = "mamba_d_conv=4",
+                                                .conv_bias = "mamba_conv_bias=true",
+                                                .bias = "mamba_proj_bias",
+                                                .out_bias = "projectors_bias",
+                                                .norm = "mamba_rms_norm",
+                                                .norm_is_of_groups = true,
+                                                .norm_first = "mamba_norm_before_gate=true",
+                                                .factors = "ssm_multipliers" };
+    return get_mamba(recurrence, reader, &FIELDS, width)
+           && checkpoint_read_activation(reader->run->section, "hidden_act=silu",
+                                         &recurrence->convolution.activation, reader->fault);
 }
 
 /* Source: NemotronHMamba2Mixer of nemotron_h/modular_nemotron_h.py, Zamba2RMSNormGated. */
@@ -381,7 +450,7 @@ bool checkpoint_recurrence_nemotron(struct model_recurrence *recurrence,
                                                 .taps = "mamba_d_conv|conv_kernel=4",
                                                 .conv_bias = "mamba_conv_bias|use_conv_bias=true",
                                                 .bias = "use_bias",
-                                                .has_norm = true,
+                                                .norm = "=true",
                                                 .norm_is_of_groups = true };
     return get_mamba(recurrence, reader, &FIELDS, width);
 }

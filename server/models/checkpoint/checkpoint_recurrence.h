@@ -32,6 +32,15 @@ bool checkpoint_recurrence_delta_in_turn(struct model_recurrence *recurrence,
 bool checkpoint_recurrence_bamba(struct model_recurrence *recurrence,
                                  struct checkpoint_pass_reader *reader, int64_t width);
 
+/* The same of Falcon-H1, whose products are multiplied by ssm_multipliers, gate, x, b, c and dt
+ * each by its own; the norm is of each group of heads, is there only with mamba_rms_norm, and
+ * precedes the gate with mamba_norm_before_gate. */
+#define CHECKPOINT_FALCON_H1_FIELDS                                                                \
+    CHECKPOINT_MAMBA_FIELDS "|projectors_bias|mamba_rms_norm|mamba_norm_before_gate|"              \
+                            "ssm_multipliers"
+bool checkpoint_recurrence_falcon_h1(struct model_recurrence *recurrence,
+                                     struct checkpoint_pass_reader *reader, int64_t width);
+
 /* The same of Nemotron-H, whose norm is of each group of heads. */
 #define CHECKPOINT_NEMOTRON_FIELDS                                                                 \
     "mamba_num_heads|mamba_n_groups|n_groups|ssm_state_size|mamba_d_conv|conv_kernel|"             \

@@ -60,13 +60,13 @@ const char *checkpoint_other_kind(const struct checkpoint_run *run, int64_t inde
     return run->stack->other_kind ? run->stack->other_kind(run, index) : NULL;
 }
 
-/* The first layer that has attention, by which a stack is found. */
+/* The first layer that has attention, by which a stack is found; the first where none has. */
 static int64_t first_attention(const struct checkpoint_run *run)
 {
     int64_t index = 0;
     while (index < MODEL_LAYERS_MAX && checkpoint_other_kind(run, index))
         index++;
-    return index;
+    return index < MODEL_LAYERS_MAX ? index : 0;
 }
 
 /* Whether the first layer is one of the row's, by the tensor that tells it from those of others. */

@@ -173,7 +173,7 @@ int64_t model_state_numbers(const struct model *model, int64_t layer)
     for (int s = 0; forward && s < forward->stream_count; s++)
         for (int64_t i = 0; i < forward->streams[s].block_count; i++) {
             const struct model_block *block = &forward->streams[s].blocks[i];
-            if (block->self_layer == layer && block->recurrence)
+            if (model_block_recurrence(block, layer))
                 return model_recurrence_state(block->recurrence);
         }
     return 0;

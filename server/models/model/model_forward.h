@@ -16,6 +16,10 @@
  *
  *     rows = rows + scale * attention(before(rows)) + scale * feed_forward(before'(rows))
  *
+ * A recurrence may also stand beside attention; both read the rows that enter the block:
+ *
+ *     rows = rows + scale * attention(before(rows)) + scale' * recurrence(before'(rows))
+ *
  * Matrices lie in the model's file or in converted copies, as those of layers do; a weight of NULL
  * says that the model has no such step. Norms of a row have the scope ATTN_NORM_ROW. */
 #ifndef ATTND_MODEL_FORWARD_H
@@ -120,11 +124,11 @@ struct model_part {
 };
 
 /* down(activation(gate . x) * (up . x)), or without a gate down(activation(up . x)). Limit and
- * offset are those of a gated product (linear.h). */
+ * offset are those of a gated product (linear.h), and so is the scale of the gate, 0: 1. */
 struct model_feed_forward {
     enum attn_activation activation;
     struct attn_xielu xielu;
-    float gated_limit, gated_offset;
+    float gated_limit, gated_offset, gate_scale;
 
     /* Gemma 3n: numbers of the gate that are not larger than their row's mean by so many of its
      * standard deviations become 0, and the others lose as much, before the activation. */
@@ -234,16 +238,27 @@ struct model_block_altup {
 };
 
 struct model_block {
-    int64_t self_layer;                        /* a number of model->layers; -1: none */
-    const struct model_recurrence *recurrence; /* in place of its attention; NULL: none */
-    int64_t cross_layer; /* the same; its keys are the rows that leave the encoder. -1: none */
-    struct model_part self, cross, feed_forward;
+    int64_t self_layer; /* a number of model->layers; -1: none */
+    const struct model_recurrence
+        *recurrence;      /* in place of its attention, or beside it; NULL: none
+                           */
+    int64_t beside_layer; /* of a recurrence beside attention. -1: it takes its place */
+    int64_t cross_layer;  /* its keys are the rows that leave the encoder. -1: none */
+    struct model_part self, beside, cross, feed_forward;
     struct model_feed_forward dense;
     struct model_experts experts;
     struct model_token_part token_part;
     const struct model_block_altup *altup; /* NULL: a token has one row */
     bool is_parallel;
 };
+
+/* The recurrence that is the layer's own; NULL: it has none. */
+static inline const struct model_recurrence *model_block_recurrence(const struct model_block *block,
+                                                                    int64_t layer)
+{
+    const int64_t own = block->beside_layer >= 0 ? block->beside_layer : block->self_layer;
+    return layer == own ? block->recurrence : NULL;
+}
 
 struct model_stream {
     const char *name; /* "encoder", "decoder", "text", "vision"; NULL: the model has one stream */

@@ -2,6 +2,7 @@
  * plain data for the steps of recurrence.h:
  *
  *     row = in[0](x), in[1](x), ... side by side, in order       [columns]
+ *     row = row * column_scales
  *     convolved = convolution(columns of row)
  *     mixed = recurrence(convolved, other columns of row)        of its kind
  *     y = out(norm and gate(mixed))
@@ -40,6 +41,7 @@ struct model_recurrence {
     int in_count;
     int64_t columns; /* of all of them */
     struct model_column_groups groups[2];
+    const float *column_scales; /* [columns], once they are in order; NULL: none */
 
     struct attn_convolution convolution;
     int64_t convolved_at;            /* its columns of a row begin here */

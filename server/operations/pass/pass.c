@@ -59,10 +59,10 @@ static void add_edit(struct pass *pass, enum edit_place place, int stream,
     add_step(pass, step);
 }
 
-/* What a block's own layer does: attention, or a recurrence in its place. */
-static enum pass_step_kind kind_of(const struct model_block *block, bool is_cross)
+/* What a layer of the block does: attention, or a recurrence. */
+static enum pass_step_kind kind_of(const struct model_block *block, int64_t layer)
 {
-    return block->recurrence && !is_cross ? PASS_RECUR : PASS_ATTEND;
+    return model_block_recurrence(block, layer) ? PASS_RECUR : PASS_ATTEND;
 }
 
 /* Whether the block's own layer does something: not where it is the feed-forward alone. */
@@ -70,6 +70,27 @@ static bool has_mixer(const struct pass *pass, const struct model_block *block)
 {
     return block->self_layer >= 0
            && (block->recurrence || !pass->model->layers[block->self_layer].lacks_attention);
+}
+
+/* The norm before a second part that reads the rows that the first one reads: it precedes the sum
+ * with what the first one computed. */
+static void add_second_norm(struct pass *pass, int stream, const struct model_block *block,
+                            const struct model_part *part, int64_t layer)
+{
+    struct pass_step norm = make_step(PASS_NORM, stream, block, part, layer);
+    norm.is_copied = true;
+    add_step(pass, norm);
+}
+
+/* A recurrence beside attention, whose sum comes first. */
+static void list_beside(struct pass *pass, int stream, const struct model_block *block)
+{
+    const int64_t layer = block->beside_layer;
+    add_second_norm(pass, stream, block, &block->beside, layer);
+    add_step(pass, make_step(PASS_ADD, stream, block, &block->self, block->self_layer));
+    add_step(pass, make_step(kind_of(block, layer), stream, block, &block->beside, layer));
+    add_edit(pass, EDIT_ATTENTION_OUTPUT, stream, block, layer);
+    add_step(pass, make_step(PASS_ADD, stream, block, &block->beside, layer));
 }
 
 /* Each part reads the rows that the part before it has written. */
@@ -86,7 +107,7 @@ static void list_in_sequence(struct pass *pass, int stream, const struct model_b
             continue;
         struct pass_step norm = make_step(PASS_NORM, stream, block, parts[i], layers[i]);
         struct pass_step attend =
-            make_step(kind_of(block, i == 1), stream, block, parts[i], layers[i]);
+            make_step(kind_of(block, layers[i]), stream, block, parts[i], layers[i]);
         norm.is_first = is_first;
         attend.is_cross = i == 1;
         is_first = false;
@@ -95,7 +116,10 @@ static void list_in_sequence(struct pass *pass, int stream, const struct model_b
         add_edit(pass, EDIT_ATTENTION_OUTPUT, stream, block, layers[i]);
         if (block->altup)
             add_step(pass, make_step(PASS_LAUREL, stream, block, NULL, -1));
-        add_step(pass, make_step(PASS_ADD, stream, block, parts[i], layers[i]));
+        if (i == 0 && block->beside_layer >= 0)
+            list_beside(pass, stream, block);
+        else
+            add_step(pass, make_step(PASS_ADD, stream, block, parts[i], layers[i]));
     }
     if (!has_feed_forward(block))
         return;
@@ -114,20 +138,17 @@ static void list_in_sequence(struct pass *pass, int stream, const struct model_b
                              &block->token_part.part, -1));
 }
 
-/* Both parts read the rows that enter the block, so the norm before the feed-forward precedes the
- * sum with what attention computed. */
+/* Both parts read the rows that enter the block. */
 static void list_in_parallel(struct pass *pass, int stream, const struct model_block *block)
 {
     struct pass_step norm = make_step(PASS_NORM, stream, block, &block->self, block->self_layer);
-    struct pass_step feed_norm = make_step(PASS_NORM, stream, block, &block->feed_forward, -1);
     norm.is_first = true;
-    feed_norm.is_copied = true;
     add_edit(pass, EDIT_HIDDEN_STATES, stream, block, block->self_layer);
     add_step(pass, norm);
-    add_step(pass,
-             make_step(kind_of(block, false), stream, block, &block->self, block->self_layer));
+    add_step(pass, make_step(kind_of(block, block->self_layer), stream, block, &block->self,
+                             block->self_layer));
     add_edit(pass, EDIT_ATTENTION_OUTPUT, stream, block, block->self_layer);
-    add_step(pass, feed_norm);
+    add_second_norm(pass, stream, block, &block->feed_forward, -1);
     add_step(pass, make_step(PASS_ADD, stream, block, &block->self, block->self_layer));
     add_step(pass, make_step(PASS_FEED, stream, block, &block->feed_forward, -1));
     add_edit(pass, EDIT_FEED_FORWARD, stream, block, block->self_layer);
@@ -213,7 +234,7 @@ static bool layer_needs_step(const struct pass_sequence *sequence, const struct 
         && step->layer == sequence->item->align->last_layer)
         return true;
     const struct trace_layer *layer = sequence->answered[step->layer];
-    if (!layer || (step->block->recurrence && !is_asked(layer)))
+    if (!layer || (model_block_recurrence(step->block, step->layer) && !is_asked(layer)))
         return false;
     return step->kind != PASS_ADD || layer->tensors[TRACE_ATTENTION_OUTPUT].values;
 }

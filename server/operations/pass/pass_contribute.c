@@ -264,7 +264,7 @@ static void go_through_sum(const struct pass *pass, const struct pass_record *re
         *bias += go_through_norm(&part->inside, room->sum, room->inner, width);
     }
     if (record->step->layer >= 0) {
-        if (record->step->block->recurrence)
+        if (model_block_recurrence(record->step->block, record->step->layer))
             add_other(record, to, width, room);
         else
             add_attention(pass, record, to, room);

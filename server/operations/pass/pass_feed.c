@@ -51,6 +51,7 @@ static int64_t feed_up(struct pass *pass, const struct model_feed_forward *feed,
     pass->product.xielu = feed->xielu;
     pass->product.gated_limit = feed->gated_limit;
     pass->product.gated_offset = feed->gated_offset;
+    pass->product.gate_scale = feed->gate_scale;
     return attn_product_tasks(&pass->product);
 }
 

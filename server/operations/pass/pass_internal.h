@@ -13,7 +13,7 @@ enum pass_step_kind {
     PASS_FIRST, /* rows that enter the first block, kept for all */
     PASS_NORM,  /* of rows, before attention or feed-forward */
     PASS_ATTEND,
-    PASS_RECUR,   /* a recurrence in place of attention */
+    PASS_RECUR,   /* a recurrence in place of attention, or beside it */
     PASS_FEED,    /* feed-forward */
     PASS_TOKENS,  /* what a block reads of tokens */
     PASS_SPREAD,  /* several rows of a token, of one; */

@@ -201,6 +201,8 @@ static void add_work(const struct pass *pass, const struct pass_step *step, stru
         pass_product_work(pass, &recurrence->in[i], rows, work);
     pass_product_work(pass, &recurrence->out, rows, work);
     pass_rows_work(rows, recurrence->mixed, work);
+    if (recurrence->column_scales)
+        pass_rows_work(rows, recurrence->columns, work);
     for (int64_t i = 0; i < pass->sequence_count; i++) {
         const int64_t length = pass->sequences[i].length[step->stream];
         attn_convolution_work(
@@ -309,7 +311,9 @@ static int64_t recur_tasks(struct pass *pass, const struct pass_step *step, int 
     }
     switch (turn % PANEL_TURNS) {
     case TURN_ORDER:
-        return is_out_of_order(recurrence) ? pass_row_tasks(panel.count, recurrence->columns) : 0;
+        return is_out_of_order(recurrence) || recurrence->column_scales
+                   ? pass_row_tasks(panel.count, recurrence->columns)
+                   : 0;
     case TURN_CONVOLVE:
     case TURN_MIX:
         return sequence_tasks(pass, step, turn % PANEL_TURNS, &panel);
@@ -339,10 +343,14 @@ static void order_columns(float *row, const struct model_column_groups *groups, 
 static void order_rows(const struct pass *pass, const struct model_recurrence *recurrence,
                        int64_t first, int64_t count, float *memory)
 {
-    float *rows = pass->recurrent->projected.memory;
-    for (int64_t i = first; i < first + count; i++)
+    float *row = (float *)pass->recurrent->projected.memory + first * recurrence->columns;
+    for (int64_t i = 0; i < count; i++, row += recurrence->columns) {
         for (int g = 0; g < 2; g++)
-            order_columns(rows + i * recurrence->columns, &recurrence->groups[g], memory);
+            if (recurrence->groups[g].groups > 0)
+                order_columns(row, &recurrence->groups[g], memory);
+        for (int64_t c = 0; recurrence->column_scales && c < recurrence->columns; c++)
+            row[c] *= recurrence->column_scales[c];
+    }
 }
 
 static void run_sequence(const struct pass *pass, const struct pass_step *step, int turn,

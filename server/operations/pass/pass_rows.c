@@ -173,16 +173,15 @@ static int64_t norm_tasks(struct pass *pass, const struct pass_step *step, int t
     return step_row_tasks(pass, step);
 }
 
-/* The rows of the block belong to both of its layers. */
+/* The rows of the block belong to all of its layers. */
 static void copy_hidden_states(const struct pass *pass, const struct pass_step *step, int64_t first,
                                int64_t count)
 {
-    const float *rows = pass->rows[step->stream];
-    const int64_t width = width_of(pass, step);
-    pass_copy_answered(pass, step->stream, step->block->self_layer, TRACE_HIDDEN_STATES, rows,
-                       width, first, count);
-    pass_copy_answered(pass, step->stream, step->block->cross_layer, TRACE_HIDDEN_STATES, rows,
-                       width, first, count);
+    const struct model_block *block = step->block;
+    const int64_t layers[] = { block->self_layer, block->beside_layer, block->cross_layer };
+    for (int i = 0; i < 3; i++)
+        pass_copy_answered(pass, step->stream, layers[i], TRACE_HIDDEN_STATES,
+                           pass->rows[step->stream], width_of(pass, step), first, count);
 }
 
 static void norm_run(const struct pass *pass, const struct pass_step *step, int turn, int64_t task,

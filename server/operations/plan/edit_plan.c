@@ -119,11 +119,13 @@ static bool is_of_kind(const struct planning *planning, int64_t layer)
            == 0;
 }
 
-/* Whether a layer has the place; the feed-forward of a block is that of its own layer. */
+/* Whether a layer has the place; the feed-forward of a block is that of its own layer, and one
+ * beside attention has but what it adds. */
 static bool has_place(const struct model *model, int64_t layer, const struct trace_edit *edit,
                       const struct trace_place *place)
 {
-    return place->block && place->is_cross == edit->is_cross
+    return place->block && place->is_cross == edit->is_cross && place->is_beside == edit->is_beside
+           && (!place->is_beside || edit->at == EDIT_ATTENTION_OUTPUT)
            && (edit->at != EDIT_FEED_FORWARD || place->block->dense.down.weight
                || place->block->experts.router.weight)
            && (edit->at != EDIT_ATTENTION_OUTPUT || place->block->recurrence
@@ -136,7 +138,9 @@ const char *trace_edit_kind(const struct model *model, enum edit_place at)
     int stream = 0;
     for (int64_t i = 0; i < model->layer_count; i++) {
         const struct trace_place place = trace_place_of(model->forward, i);
-        const struct trace_edit edit = { .at = (int)at, .is_cross = place.is_cross };
+        const struct trace_edit edit = { .at = (int)at,
+                                         .is_cross = place.is_cross,
+                                         .is_beside = place.is_beside };
         const char *kind = model_layer_kind(&model->layers[i]);
         if (!has_place(model, i, &edit, &place)
             || (at == EDIT_HEAD && model->layers[i].lacks_attention))
@@ -171,6 +175,7 @@ static bool plan_kind(const struct planning *planning)
             continue;
         edit->stream = place.stream;
         edit->is_cross = place.is_cross;
+        edit->is_beside = place.is_beside;
         return true;
     }
     return edit_fault(planning, FAULT_OPTION, "/kind",
@@ -192,6 +197,12 @@ static bool plan_place(const struct planning *planning)
 {
     struct trace_edit *edit = planning->edit;
     const char *at = edit_place_names[edit->at];
+    if (edit->is_beside && edit->at != EDIT_ATTENTION_OUTPUT)
+        return edit_fault(planning, FAULT_OPTION, "/at",
+                          "layers of the kind '%.40s' stand beside attention and have no %s of "
+                          "their own; expected attention_output, which is what they add, or the "
+                          "kind of the attention",
+                          edit->kind, at);
     if (edit->at == EDIT_HEAD && lacks_attention(planning))
         return edit_fault(planning, FAULT_OPTION, "/at",
                           "layers of the kind '%.40s' have no attention, so no heads, keys or "

@@ -39,8 +39,9 @@ static bool make_parts(const struct trace_item *item, struct contribution *contr
             continue;
         struct contribution_part *part = &parts[contribution->part_count++];
         part->layer = i;
-        part->head_count = place.block->recurrence ? 1 : model->layers[i].layer.q_heads;
-        part->has_feed_forward = !place.is_cross;
+        part->head_count =
+            model_block_recurrence(place.block, i) ? 1 : model->layers[i].layer.q_heads;
+        part->has_feed_forward = trace_place_is_own(&place);
         part->heads = arena_calloc(arena, (size_t)part->head_count, sizeof *part->heads);
         if (!part->heads)
             return fault_no_memory(fault);

@@ -33,7 +33,7 @@ static void add_states(struct kept_shape *shape, const struct trace_item *item,
     const bool has_feed = place->block->dense.down.weight || place->block->experts.router.weight;
     shape->state_widths[EDIT_HEAD] = layer->q_heads * layer->v_head_dim;
     shape->state_widths[EDIT_ATTENTION_OUTPUT] = width;
-    if (place->is_cross)
+    if (!trace_place_is_own(place))
         return;
     shape->state_widths[EDIT_HIDDEN_STATES] = width;
     shape->state_widths[EDIT_FEED_FORWARD] = has_feed ? width : 0;

@@ -52,7 +52,7 @@ static bool list_scores(const struct trace_item *item, struct trace_lens *lens, 
     return true;
 }
 
-/* The layers of the head's stream have one, those of cross attention have none. */
+/* The layers of the head's stream have one, a second layer of a block has none. */
 bool trace_plan_lens(struct trace_item *item, struct arena *arena, struct fault *fault)
 {
     const struct model_forward *forward = item->model->forward;
@@ -69,7 +69,7 @@ bool trace_plan_lens(struct trace_item *item, struct arena *arena, struct fault 
     for (int64_t i = 0; i < item->answered_count; i++) {
         struct trace_layer *answered = &item->answered[i];
         const struct trace_place place = trace_place_of(forward, answered->number);
-        if (place.stream != stream || place.is_cross)
+        if (place.stream != stream || !trace_place_is_own(&place))
             continue;
         struct trace_lens *lens = arena_calloc(arena, 1, sizeof *lens);
         struct trace_score *scores = arena_calloc(arena, (size_t)first.score_count, sizeof *scores);

@@ -13,8 +13,10 @@ struct trace_place trace_place_of(const struct model_forward *forward, int64_t l
     for (int s = 0; s < forward->stream_count; s++)
         for (int64_t i = 0; i < forward->streams[s].block_count; i++) {
             const struct model_block *block = &forward->streams[s].blocks[i];
-            if (block->self_layer == layer || block->cross_layer == layer)
-                return (struct trace_place){ s, block->cross_layer == layer, block };
+            const bool is_cross = block->cross_layer == layer;
+            const bool is_beside = block->beside_layer == layer;
+            if (block->self_layer == layer || is_cross || is_beside)
+                return (struct trace_place){ s, is_cross, is_beside, block };
         }
     return (struct trace_place){ .block = NULL };
 }

@@ -85,8 +85,16 @@ int64_t trace_span_rows(const struct trace_item *item, const struct trace_stream
 struct trace_place {
     int stream;
     bool is_cross;
+    bool is_beside; /* a recurrence beside the block's attention */
     const struct model_block *block;
 };
+
+/* Whether the block's rows, feed-forward and lens are the layer's: a block has one such layer. */
+static inline bool trace_place_is_own(const struct trace_place *place)
+{
+    return !place->is_cross && !place->is_beside;
+}
+
 struct trace_place trace_place_of(const struct model_forward *forward, int64_t layer);
 
 /* Each kind of the model's layers once, for a fault: "encoder, decoder, cross". */

@@ -168,7 +168,7 @@ static bool set_shapes(const struct trace_item *item, const struct trace_place *
 static bool is_of_attention(const struct model *model, int64_t layer, int tensor)
 {
     return tensor != TRACE_HIDDEN_STATES
-           && (!trace_place_of(model->forward, layer).block->recurrence
+           && (!model_block_recurrence(trace_place_of(model->forward, layer).block, layer)
                || (tensor != TRACE_INPUTS && tensor != TRACE_ATTENTION_OUTPUT));
 }
 

@@ -12,7 +12,7 @@ struct contribution_part {
     int64_t layer, head_count;
     float *heads; /* [head_count]; of a layer without attention one number, all that it adds */
     float attention_bias, feed_forward, edits;
-    bool has_feed_forward; /* not of cross attention */
+    bool has_feed_forward; /* not of a second layer of a block */
 };
 
 struct contribution {

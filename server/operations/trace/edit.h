@@ -86,7 +86,7 @@ struct trace_edit {
     /* As planned. */
     enum edit_action action;
     int stream;
-    bool is_cross;
+    bool is_cross, is_beside; /* as in struct trace_place */
     const bool *in_layer;     /* [layer count of the model]; NULL at embeddings */
     const int64_t *head_list; /* [head_count], ascending, each once; NULL: all */
     int64_t head_count;
