@@ -1,14 +1,16 @@
 /* test_gguf_hybrids.c - GGUF files of decoders some of whose layers are no attention trace as the
  * same checkpoints in safetensors, whose traces test_trace_hybrids.c compares with their source.
  *
- * llama.cpp departs from what is published in three things. It divides the norms of all mixers into
+ * llama.cpp departs from what is published in these things. It divides the norms of all mixers into
  * as many groups as these have, and those of Granite and Bamba are of the row. And it takes the eps
  * of Nemotron-H from attention.layer_norm_rms_epsilon, which no part of the published model reads,
  * where a file has both. The sum that weights of LFM2's experts are divided by is at least 6e-5
- * there, and as published 1e-6 more.
+ * there, and as published 1e-6 more. Of Falcon-H1 it leaves out a bias of attn_output, which no
+ * published model has, and the norm of a mixer is behind its gate whatever was published.
  *
  * Names of tensors and keys are those of gguf-py/gguf/constants.py of llama.cpp, and what the
- * converter changes is what conversion/lfm2.py, granite.py, nemotron.py and mamba.py do there. */
+ * converter changes is what conversion/lfm2.py, granite.py, nemotron.py, falcon_h1.py and mamba.py
+ * do there. */
 #include "fixture.h"
 #include "gguf_family.h"
 #include "gguf_models.h"
@@ -173,6 +175,41 @@ TEST(bamba)
                                               MAMBA_NAMES(BLOCK "mamba."),
                   .layers = 4 },
         .tolerance = 1e-5,
+    };
+    gguf_family_check(&FAMILY);
+}
+
+/* --------------------------------------------------------------- Falcon-H1 -- */
+
+/* Without multipliers, which the converter puts into the tensors. The norm before the feed-forward
+ * has no ".weight" behind its name. */
+TEST(falcon_h1)
+{
+    static const struct gguf_family FAMILY = {
+        .name = "falcon_h1",
+        .config = LLAMA_CONFIG(
+            "falcon_h1", "2",
+            FALCON_FIELDS FALCON_BIASES
+            ",\"mamba_rms_norm\":true,\"mamba_norm_before_gate\":false,\"rope_theta\":500"),
+        .tensors = FALCON_TENSORS(FALCON_BIAS, BLOCK "mamba.norm.weight 32, "),
+        .twin = { .architecture = "falcon-h1",
+                  .keys = SIZES("2") GGUF_RMS("1e-5") MAMBA_KEYS
+                  "I:feed_forward_length=24 I:attention.head_count_kv=2 I:attention.key_length=4 "
+                  "I:attention.value_length=4 f:rope.freq_base=500",
+                  .tensors =
+                      "token_embd.weight=model.embed_tokens.weight "
+                      "output_norm.weight=model.final_layernorm.weight "
+                      "output.weight=lm_head.weight " GGUF_QK("", "")
+                          GGUF_VO GGUF_IN_BLOCK("attn_norm.weight", "input_layernorm.weight")
+                              GGUF_IN_BLOCK("ffn_norm", "pre_ff_layernorm.weight")
+                                  GGUF_BOTH_IN_BLOCK("ffn_gate", "feed_forward.gate_proj")
+                                      GGUF_BOTH_IN_BLOCK("ffn_up", "feed_forward.up_proj")
+                                          GGUF_BOTH_IN_BLOCK("ffn_down", "feed_forward.down_proj")
+                                              MAMBA_NAMES(BLOCK "mamba.")
+                                                  GGUF_IN_BLOCK("ssm_in.bias", "mamba.in_proj.bias")
+                                                      GGUF_IN_BLOCK("ssm_out.bias",
+                                                                    "mamba.out_proj.bias"),
+                  .layers = 2 },
     };
     gguf_family_check(&FAMILY);
 }

@@ -78,6 +78,18 @@
     ".ffn_up_exps.weight 4x96x64, blk." block ".ffn_down_exps.weight 4x64x96, blk." block          \
     ".ffn_up_shexp.weight 32x64, blk." block ".ffn_down_shexp.weight 64x32, "
 
+/* --------------------------------------------------------------- Falcon-H1 -- */
+
+/* Attention beside a mixer in each block. */
+#define FALCON_KEYS                                                                                \
+    COMMON GROUPED RMS MAMBA_KEYS("2") ".attention.key_length I 16, .attention.value_length I "    \
+                                       "16, .rope.freq_base f 1000, "
+#define FALCON                                                                                     \
+    EMBED NORM_END ATTEND GATED                                                                    \
+        "blk.#.ssm_in.weight 324x64, blk.#.ssm_conv1d.weight 192x4, blk.#.ssm_conv1d.bias 192, "   \
+        "blk.#.ssm_dt.bias 4, blk.#.ssm_a 4x1, blk.#.ssm_d 4x1, blk.#.ssm_out.weight 64x128, "     \
+        "blk.#.attn_norm.weight 64, blk.#.ffn_norm 64, "
+
 /* -------------------------------------------------------------------- models -- */
 
 static const struct gguf_model HYBRIDS[] = {
@@ -145,6 +157,11 @@ static const struct gguf_model HYBRIDS[] = {
                     ".expert_weights_norm ? 1, .expert_weights_scale f 2.5, "
                     ".expert_group_count I 1, ",
       NEMOTRON RELU_MIXTURE("1") RELU_MIXTURE("3"), GGUF_DECODER, 4 },
+    { "falcon-h1", "falcon-h1", FALCON_KEYS, HEAD FALCON, GGUF_DECODER, 2 },
+    { "falcon-h1-norms", "falcon-h1", FALCON_KEYS,
+      FALCON "blk.#.ssm_norm.weight 2x64, blk.#.ffn_gate.bias 96, blk.#.ffn_up.bias 96, "
+             "blk.#.ffn_down.bias 64, ",
+      GGUF_DECODER, 2 },
 };
 
 enum { HYBRID_COUNT = sizeof HYBRIDS / sizeof HYBRIDS[0] };

@@ -536,8 +536,8 @@ static void fill_tensor(const char *architecture, const char *name, float *value
     if (ends(name, "rope_freqs.weight") && strcmp(architecture, "gemma4") == 0)
         for (int64_t i = 0; i < count; i++)
             values[i] = i < count / 4 ? 1 : 1e30F;
-    else if (ends(name, "norm.weight") || ends(name, "norm_2.weight") || ends(name, "norm_1.weight")
-             || ends(name, "output_scale.weight"))
+    else if (ends(name, "norm.weight") || ends(name, ".ffn_norm") || ends(name, "norm_2.weight")
+             || ends(name, "norm_1.weight") || ends(name, "output_scale.weight"))
         fill_floats(&fill, values, count, 0.5F, 1.5F);
     else if (ends(name, ".ssm_a"))
         fill_floats(&fill, values, count, -4, -0.5F);

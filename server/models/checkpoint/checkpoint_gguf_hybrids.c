@@ -1,8 +1,8 @@
 /* checkpoint_gguf_hybrids.c - the table of architectures of checkpoint_hybrids.c, some of whose
  * layers are no attention. The file has rates of decays in place of A_log.
  *
- * Source: src/models/lfm2.cpp, granite-hybrid.cpp, nemotron-h.cpp and mamba-base.cpp of llama.cpp,
- * where a layer without heads of keys is no attention. */
+ * Source: src/models/lfm2.cpp, granite-hybrid.cpp, nemotron-h.cpp, falcon-h1.cpp and mamba-base.cpp
+ * of llama.cpp, where a layer without heads of keys is no attention. */
 #include "models/checkpoint/checkpoint_gguf_names.h"
 #include "models/checkpoint/checkpoint_gguf_row.h"
 #include "models/checkpoint/checkpoint_recurrence.h"
@@ -57,7 +57,7 @@ static bool add_layers(const struct checkpoint_gguf_file *file, const char *fiel
 struct bias {
     const char *field, *name;
 };
-enum { BIASES_MAX = 4 };
+enum { BIASES_MAX = 5 };
 
 /* Adds the fields; a bias is there where any layer has it. */
 static bool add_biases(const struct checkpoint_gguf_file *file,
@@ -243,6 +243,31 @@ static void amend_nemotron_moe(struct checkpoint_stack *stack)
             IN_BLOCK("attn_v", "mixer.v_proj") IN_BLOCK("attn_output", "mixer.o_proj")             \
                 IN_BLOCK("ffn_up", "mixer.up_proj") IN_BLOCK("ffn_down", "mixer.down_proj")
 
+/* --------------------------------------------------------------- Falcon-H1 -- */
+
+/* The norm before the feed-forward has no ".weight" behind its name. */
+#define FALCON_H1_NAMES                                                                            \
+    "token_embd=model.embed_tokens|output_norm=model.final_layernorm|"                             \
+    "output=lm_head|" ATTENTION_NAMES MAMBA_NAMES("mamba.")                                        \
+        IN_BLOCK("attn_norm", "input_layernorm") IN_BLOCK("ffn_norm", "pre_ff_layernorm.weight!")  \
+            IN_BLOCK("ffn_gate", "feed_forward.gate_proj")                                         \
+                IN_BLOCK("ffn_up", "feed_forward.up_proj")                                         \
+                    IN_BLOCK("ffn_down", "feed_forward.down_proj")
+
+static const struct bias FALCON_H1_BIASES[BIASES_MAX] = { { "attention_bias", "attn_q" },
+                                                          { "mlp_bias", "ffn_gate" },
+                                                          { "mamba_conv_bias", "ssm_conv1d" },
+                                                          { "mamba_proj_bias", "ssm_in" },
+                                                          { "projectors_bias", "ssm_out" } };
+
+/* The converter has put all multipliers into the tensors. No key says whether the norm of a mixer
+ * precedes its gate; llama.cpp norms what leaves it. */
+static bool finish_falcon_h1(const struct checkpoint_gguf_file *file)
+{
+    return checkpoint_gguf_add_flag(file, "mamba_norm_before_gate", false)
+           && add_biases(file, FALCON_H1_BIASES);
+}
+
 /* ------------------------------------------------------ Qwen3-Next, Qwen 3.5 -- */
 
 #define DELTA_NAMES                                                                                \
@@ -335,6 +360,14 @@ const struct checkpoint_gguf checkpoint_ggufs_hybrids[] = {
       .reads = "expert_weights_scale|expert_group_count",
       .finish = finish_nemotron,
       .amend = amend_nemotron_moe },
+    { .architecture = "falcon-h1",
+      .model_type = "falcon_h1",
+      .fields = LLAMA_FIELDS "mamba_n_heads=ssm.time_step_rank|mamba_n_groups=ssm.group_count|"
+                             "mamba_d_state=ssm.state_size|mamba_d_conv=ssm.conv_kernel|",
+      .tensors = FALCON_H1_NAMES,
+      .has_rope = true,
+      .present = "mamba_rms_norm=blk.0.ssm_norm.weight|",
+      .finish = finish_falcon_h1 },
     { .architecture = "qwen3next",
       .model_type = "qwen3_next",
       .fields = DELTA_FIELDS COUNT_FIELDS("num_experts"),
