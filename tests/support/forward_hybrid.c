@@ -7,6 +7,7 @@
 #include "fixture.h"
 #include "forward_edits.h"
 #include "forward_parts.h"
+#include "openapi_document.h"
 #include "request_text.h"
 
 struct rows forward_hybrid_add(struct forward *forward, const char *kind, int layer,
@@ -218,10 +219,28 @@ static void expect_no_attention(const char *model, const char *fields,
     http_response_free(&response);
 }
 
+/* What the model is said to be is as the OpenAPI document has it, with kinds of its layers. */
+static void expect_described(const char *model)
+{
+    char path[96];
+    snprintf(path, sizeof path, "/v1/models/%s", model);
+    const struct openapi_call call = {
+        .method = "GET", .pattern = "/v1/models/{model}", .path = path, .status = 200
+    };
+    struct http_response response = http_client_get(&client, path);
+    openapi_document = answer_get(&client, "/openapi.json");
+    openapi_seen = cJSON_CreateObject();
+    openapi_expect_described(&call, &response);
+    cJSON_Delete(openapi_document);
+    cJSON_Delete(openapi_seen);
+    openapi_document = openapi_seen = NULL;
+}
+
 void forward_hybrid_expect(const struct decoder_case *decoder, const char *fields,
                            const struct forward *forward)
 {
     const char *last = "";
+    expect_described(decoder->name);
     for (int i = 0; i < forward->layer_count; i++) {
         const struct forward_layer *layer = &forward->layers[i];
         if (layer->heads > 0 || strcmp(layer->kind, last) == 0)
