@@ -47,6 +47,40 @@ static void check_linear(const struct attn_linear *linear)
     (void)last;
 }
 
+static void check_floats(const float *values, int64_t count)
+{
+    const volatile float *const floats = values;
+    if (!floats)
+        return;
+    const volatile float first = floats[0], last = floats[count - 1];
+    (void)first;
+    (void)last;
+}
+
+static void check_recurrence(const struct model_recurrence *recurrence)
+{
+    const struct attn_convolution *convolution = &recurrence->convolution;
+    const struct attn_ssd *ssd = &recurrence->ssd;
+    const char *where;
+    int64_t columns = 0;
+    for (int i = 0; i < recurrence->in_count; i++) {
+        check_linear(&recurrence->in[i]);
+        columns += recurrence->in[i].out;
+    }
+    require(columns == recurrence->columns);
+    check_linear(&recurrence->out);
+    require(attn_convolution_check(convolution, &where) == ATTN_OK);
+    check_floats(convolution->weight, convolution->columns * convolution->taps);
+    check_floats(convolution->bias, convolution->columns);
+    check_floats(recurrence->norm.weight, recurrence->mixed);
+    if (recurrence->kind != MODEL_RECURRENCE_SSD)
+        return;
+    require(attn_ssd_check(ssd, &where) == ATTN_OK);
+    check_floats(ssd->a, ssd->heads);
+    check_floats(ssd->dt_bias, ssd->heads);
+    check_floats(ssd->d, ssd->heads);
+}
+
 static void check_model(const struct model *model)
 {
     require(model->forward || model->forward_reason[0]);
@@ -63,6 +97,8 @@ static void check_model(const struct model *model)
     for (int i = 0; i < model->forward->stream_count; i++)
         for (int64_t b = 0; b < model->forward->streams[i].block_count; b++) {
             const struct model_block *block = &model->forward->streams[i].blocks[b];
+            if (block->recurrence)
+                check_recurrence(block->recurrence);
             check_linear(&block->dense.up);
             check_linear(&block->dense.down);
             for (int64_t e = 0; block->experts.router.weight && e < block->experts.count; e++)
