@@ -11,6 +11,7 @@
 #include "no_memory.h"
 #include "test.h"
 #include "traced_model.h"
+#include "word_model.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -305,6 +306,39 @@ TEST(gguf)
     }
     for (size_t i = 0; i < sizeof FILES / sizeof FILES[0]; i++)
         assert_int_equal(unlink(fixture_path(FILES[i])), 0);
+}
+
+/* Vectors, rows, classes and ranks of texts: many in one call, whose tokens are made on the way. */
+TEST(texts)
+{
+    static const struct http_request REQUESTS[] = {
+        { .path = "/v2/repository/models/words/load", .body = "{}" },
+        { .path = "/v2/repository/models/judge/load", .body = "{}" },
+        { .path = "/v1/embeddings",
+          .body = "{\"model\":\"words\",\"input\":[\"the cat\",\"mat\"],\"pooling\":\"mean\","
+                  "\"encoding_format\":\"base64\"}" },
+        { .path = "/embed",
+          .body = "{\"model\":\"words\",\"inputs\":[\"the cat\",\"mat\"],\"pooling\":\"mean\","
+                  "\"dimensions\":4}" },
+        { .path = "/embed_all",
+          .body = "{\"model\":\"words\",\"inputs\":[\"the cat sat\",\"mat\"]}" },
+        { .path = "/similarity",
+          .body = "{\"model\":\"words\",\"pooling\":\"mean\",\"inputs\":{\"source_sentence\":"
+                  "\"the cat\",\"sentences\":[\"the mat\",\"the cat\"]},"
+                  "\"parameters\":{\"truncate\":true}}" },
+        { .path = "/predict",
+          .body = "{\"model\":\"judge\",\"inputs\":[[\"the cat\",\"mat\"],[\"cats\"]]}" },
+        { .path = "/rerank",
+          .body = "{\"model\":\"judge\",\"query\":\"the cat\",\"texts\":[\"mat\",\"cats\"],"
+                  "\"return_text\":true}" },
+    };
+    word_model_make(fixture_path("words"), word_model_tokenizer);
+    word_model_make_judge(fixture_path("judge"));
+    for (size_t i = 0; i < sizeof REQUESTS / sizeof REQUESTS[0]; i++) {
+        expect_well(&REQUESTS[i], 200);
+        go_through(&REQUESTS[i], 200, 1);
+        go_through(&REQUESTS[i], 200, 1000000);
+    }
 }
 
 /* A trace that is not kept in the end gives back what it reserved of --trace-memory-max. llama is
