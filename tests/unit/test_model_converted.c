@@ -9,6 +9,7 @@
 #include "models/model/model_converted.h"
 #include "models/store/model_open.h"
 #include "number.h"
+#include "published.h"
 #include "test.h"
 
 #include <pthread.h>
@@ -176,6 +177,48 @@ TEST(halves)
     }
     model_converted_limit(0);
     model_release(model);
+}
+
+/* ---------------------------------------------------------------- fused parts -- */
+
+enum { GATED_HEADS = 68, GATED_DIM = 64, GATED_NUMBERS = GATED_HEADS * GATED_DIM * 16 };
+
+#define GATED_CONFIG                                                                               \
+    "{\"model_type\":\"qwen3_5_text\",\"hidden_size\":16,\"num_attention_heads\":68,"              \
+    "\"num_key_value_heads\":2,\"head_dim\":64,\"vocab_size\":40,\"num_hidden_layers\":1,"         \
+    "\"layer_types\":[\"full_attention\"],\"intermediate_size\":24,\"tie_word_embeddings\":true}"
+#define GATED_TENSORS                                                                              \
+    "model.embed_tokens.weight 40x16, model.norm.weight 16, "                                      \
+    "model.layers.0.input_layernorm.weight 16, "                                                   \
+    "model.layers.0.post_attention_layernorm.weight 16, "                                          \
+    "model.layers.0.self_attn.q_proj.weight 8704x16, "                                             \
+    "model.layers.0.self_attn.k_proj.weight 128x16, "                                              \
+    "model.layers.0.self_attn.v_proj.weight 128x16, "                                              \
+    "model.layers.0.self_attn.o_proj.weight 16x4352, "                                             \
+    "model.layers.0.self_attn.q_norm.weight 64, model.layers.0.self_attn.k_norm.weight 64, "       \
+    "model.layers.0.mlp.gate_proj.weight 24x16, model.layers.0.mlp.up_proj.weight 24x16, "         \
+    "model.layers.0.mlp.down_proj.weight 16x24"
+
+/* Of a tensor with a query and a gate for each head in turn, both become copies of a layer. */
+TEST(gate_beside_queries)
+{
+    struct fault fault;
+    published_open(GATED_CONFIG, GATED_TENSORS, 1, "F32");
+    const struct attn_layer *layer = &published_model()->layers[0].layer;
+    const struct rows whole = published_tensor("model.layers.0.self_attn.q_proj.weight", 0);
+    assert_true(model_hold_layer(published_model(), 0, &fault));
+    expect_filled((size_t)2 * GATED_NUMBERS * sizeof(float));
+    const float *q = layer->q_proj.weight, *gate = layer->gate_proj.weight;
+    int wrong = 0;
+    for (int head = 0; head < GATED_HEADS; head++)
+        for (int i = 0; i < GATED_DIM * 16; i++, q++, gate++) {
+            const double *both = whole.data + (int64_t)2 * head * GATED_DIM * 16 + i;
+            wrong += *q != (float)both[0] || *gate != (float)both[(int64_t)GATED_DIM * 16];
+        }
+    assert_int_equal(wrong, 0);
+    model_drop_layer(published_model(), 0);
+    published_close();
+    expect_filled(0);
 }
 
 /* ------------------------------------------------------------ many at once -- */
