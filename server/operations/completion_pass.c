@@ -42,6 +42,8 @@ static bool begin_rows(const struct completion *job, struct completion_slot *slo
         return true;
     slot->past.length = 0;
     for (int64_t i = 0; i < job->model->layer_count; i++) {
+        if (slot->session->layers[i].shares)
+            session_step_share(&slot->steps[i], &slot->steps[job->model->layers[i].keys_of]);
         if (slot->session->layers[i].keeps_nothing)
             continue;
         struct infer_item layer = { .layer_index = i, .model = job->model };

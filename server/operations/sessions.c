@@ -159,7 +159,8 @@ static void say_layers(struct writer *writer, const struct session *session)
     writer->kind->end(writer);
     writer->kind->list(writer, "layer_kv_len");
     for (int64_t i = 0; i < session->layer_count; i++)
-        writer->kind->integer(writer, NULL, atomic_load(&session->layers[i].kv_len));
+        writer->kind->integer(
+            writer, NULL, atomic_load(&session_layer_read(session, &session->layers[i])->kv_len));
     writer->kind->end(writer);
 }
 

@@ -64,25 +64,27 @@ static void expect_close_layer(const cJSON *layer, const cJSON *whole, int64_t f
     }
 }
 
-/* The rows that entered a layer, in a session of their own. */
-static void expect_attention(struct http_client *client, const cJSON *layer)
+/* The rows that entered a layer, in a session of their own. A layer whose keys are those of an
+ * earlier one, which came before, finds them there. */
+static void expect_attention(struct http_client *client, const cJSON *layer, int64_t first)
 {
     struct request_text body = { .data = NULL };
     char *inputs = cJSON_PrintUnformatted(cJSON_GetObjectItem(layer, "inputs"));
-    char *keys = cJSON_PrintUnformatted(cJSON_GetObjectItem(layer, "key_inputs"));
+    const bool shares = cJSON_HasObjectItem(layer, "key_inputs");
     request_text_add(&body, "{\"layer\":%d,\"outputs\":[\"weights\",\"lse\"],",
                      cJSON_GetObjectItem(layer, "layer")->valueint);
-    if (keys)
-        request_text_add(&body, "\"query\":%s,\"key\":%s}", inputs, keys);
-    else
+    if (shares) {
+        request_text_add(&body, "\"past_len\":%d,", (int)first);
+        request_text_add(&body, "\"query\":%s}", inputs);
+    } else {
         request_text_add(&body, "\"input\":%s}", inputs);
+    }
     cJSON *answer = session_post(client, "layers", "attention", body.data, 200);
     static const char *const NAMES[] = { "weights", "lse" };
     for (int i = 0; i < 2; i++)
         assert_true(cJSON_Compare(cJSON_GetObjectItem(answer, NAMES[i]),
                                   cJSON_GetObjectItem(layer, NAMES[i]), true));
     cJSON_Delete(answer);
-    free(keys);
     free(inputs);
     free(body.data);
 }
@@ -101,7 +103,7 @@ static void send_piece(struct http_client *client, const int *tokens, int64_t fi
     cJSON_ArrayForEach(layer, cJSON_GetObjectItem(answer, "layers")) {
         expect_close_layer(layer, of_whole, first);
         if (cJSON_GetObjectItem(layer, "weights"))
-            expect_attention(client, layer);
+            expect_attention(client, layer, first);
         of_whole = of_whole->next;
     }
     assert_null(of_whole);

@@ -60,9 +60,13 @@ static void set_inputs(const struct pass *pass, const struct pass_step *step,
         item->past_len = sequence->item->past->length;
     }
     const struct model_layer *layer = &pass->model->layers[step->layer];
-    if (layer->shares_keys)
+    if (layer->shares_keys && item->cache) { /* that layer's, with the rows of this pass */
+        item->cache->length = item->past_len + sequence->length[stream];
+        item->key = rows_of(pass->input, 0, 0, streams[stream].width);
+    } else if (layer->shares_keys) {
         item->key = rows_of(pass->shared_inputs[layer->keys_of], sequence->first[stream],
                             sequence->length[stream], streams[stream].width);
+    }
     if (step->is_cross)
         item->key =
             rows_of(pass->rows[0], sequence->first[0], sequence->length[0], streams[0].width);

@@ -128,15 +128,25 @@ static bool prepare_step(struct trace_session *own, const struct trace_item *ask
     return session_step_prepare(step, &item, fault);
 }
 
+static void share_step(struct trace_session *own, int64_t layer)
+{
+    struct session_step *step = &own->steps[layer];
+    session_step_share(step, &own->steps[own->session->model->layers[layer].keys_of]);
+    own->past.caches[layer] = &step->cache;
+}
+
 static bool prepare_steps(struct call *call, struct fault *fault)
 {
     struct trace_session *own = session_state(call);
     struct trace_item *item = &trace_request_of(call)->items[0];
     if (!check_lengths(own, fault))
         return false;
-    for (int64_t i = 0; i < own->step_count; i++)
-        if (!own->session->layers[i].keeps_nothing && !prepare_step(own, item, i, fault))
+    for (int64_t i = 0; i < own->step_count; i++) {
+        if (own->session->layers[i].shares)
+            share_step(own, i);
+        else if (!own->session->layers[i].keeps_nothing && !prepare_step(own, item, i, fault))
             return false;
+    }
     own->past.length = own->steps[first_kept(own)].cache.length;
     item->past = &own->past;
     if (own->past.length > 0 && !item->has_special)

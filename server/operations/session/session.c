@@ -37,15 +37,18 @@ struct session *session_create(struct model *model, const int64_t *layers, int64
     }
     for (int64_t i = 0; i < layer_count; i++)
         own[i].number = layers ? layers[i] : i;
+    session->layers = own;
+    session->layer_count = layer_count;
     for (int64_t i = 0; i < layer_count; i++) {
-        own[i].rows.is_state = model->layers[own[i].number].lacks_attention;
+        const struct model_layer *of = &model->layers[own[i].number];
+        own[i].rows.is_state = of->lacks_attention;
+        own[i].shares = of->shares_keys && session_layer_of(session, of->keys_of);
         own[i].keeps_nothing =
-            own[i].rows.is_state && model_state_numbers(model, own[i].number) == 0;
+            own[i].shares
+            || (of->lacks_attention && model_state_numbers(model, own[i].number) == 0);
     }
     session->holders = 1;
     session->model = model_retain(model);
-    session->layers = own;
-    session->layer_count = layer_count;
     session->kv_len_max = INT64_MAX;
     session->created_ns = clock_now_ns();
     session->used_ns = session->created_ns;
@@ -73,12 +76,18 @@ void session_release(struct session *session)
     free(session);
 }
 
-struct session_layer *session_layer_of(struct session *session, int64_t number)
+struct session_layer *session_layer_of(const struct session *session, int64_t number)
 {
     for (int64_t i = 0; i < session->layer_count; i++)
         if (session->layers[i].number == number)
             return &session->layers[i];
     return NULL;
+}
+
+struct session_layer *session_layer_read(const struct session *session, struct session_layer *layer)
+{
+    return layer->shares ? session_layer_of(session, session->model->layers[layer->number].keys_of)
+                         : layer;
 }
 
 void session_layer_show(struct session_layer *layer)

@@ -26,7 +26,8 @@ enum {
 struct session_layer {
     int64_t number; /* as in GET /v1/models/{model} */
     struct session_rows rows;
-    bool keeps_nothing;  /* a layer that no call appends to: its kind has no state */
+    bool keeps_nothing;  /* a layer that no call appends to: its kind has no state, or it shares */
+    bool shares;         /* its keys and values are those of an earlier layer of the session */
     bool in_step;        /* of the call whose turn it is */
     int64_t kv_len_then; /* after that call, once it is computed */
 
@@ -85,7 +86,11 @@ struct session *session_hold(struct session *session);
 void session_release(struct session *session); /* NULL is fine */
 
 /* The layer of that number; NULL: the session does not have it. */
-struct session_layer *session_layer_of(struct session *session, int64_t number);
+struct session_layer *session_layer_of(const struct session *session, int64_t number);
+
+/* The layer whose rows it reads: itself, or where it shares that of its keys. */
+struct session_layer *session_layer_read(const struct session *session,
+                                         struct session_layer *layer);
 
 /* After a change of a layer: what others see of it. */
 void session_layer_show(struct session_layer *layer);

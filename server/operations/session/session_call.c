@@ -2,6 +2,7 @@
  * call. */
 #include "operations/session/session_call.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -37,6 +38,13 @@ static bool take_layer(struct session_step *step, struct infer_item *item, struc
         return fault_set_at(fault, "/layer", FAULT_NOT_FOUND,
                             "layer %" PRId64 " is not one of session '%s'", item->layer_index,
                             session->id);
+    if (layer->shares && step->has_rows)
+        return fault_set_at(fault, item->is_input ? "/input" : "/key", FAULT_OPTION,
+                            "layer %" PRId64 " has the keys and values of layer %" PRId64
+                            " of session '%s'; send a query alone",
+                            layer->number, session->model->layers[layer->number].keys_of,
+                            session->id);
+    layer = session_layer_read(session, layer);
     if (layer->in_step)
         return fault_set_at(fault, "/layer", FAULT_DUPLICATE,
                             "layer %" PRId64
@@ -216,6 +224,35 @@ static bool open_cache(struct infer_cache *cache, const struct attn_layer *layer
     }
     *view = &step->rows->cache;
     return true;
+}
+
+/* The keys of another step, with those that it appends. */
+static bool open_shared(struct infer_cache *cache, const struct attn_layer *layer, int64_t rows,
+                        const struct attn_layer_cache **view, struct fault *fault)
+{
+    struct session_step *step = (struct session_step *)cache;
+    const struct session_rows *opened = step->shared->rows;
+    (void)layer;
+    (void)fault;
+    assert(rows == 0 && opened && opened->cache.length + opened->appended == cache->length);
+    step->view = opened->cache;
+    step->view.length = cache->length;
+    *view = &step->view;
+    return true;
+}
+
+static bool hide_shared(struct infer_cache *cache, const struct infer_item *item,
+                        struct attn_masking *masking, struct fault *fault)
+{
+    const struct session_step *of = ((const struct session_step *)cache)->shared;
+    return hide((struct infer_cache *)&of->cache, item, masking, fault);
+}
+
+void session_step_share(struct session_step *step, const struct session_step *of)
+{
+    step->shared = of;
+    step->cache.open = open_shared;
+    step->cache.hide = of->cache.hide ? hide_shared : NULL;
 }
 
 /* What comes before a place that is filled already is one of the states that are there. */

@@ -36,6 +36,9 @@ struct session_step {
     struct session_layer *layer; /* NULL: not its turn, or a fault */
     struct session_rows retry;   /* what a retry appends to */
     struct session_rows *rows;   /* opened: of the layer, or retry; NULL: not opened */
+
+    const struct session_step *shared; /* of the layer whose keys it reads; NULL: its own */
+    struct attn_layer_cache view;      /* of these */
 };
 
 /* Nothing asked yet. The session is held; NULL: it is set later. */
@@ -45,6 +48,11 @@ void session_step_init(struct session_step *step, struct session *session,
 /* When the turn has come: takes the layer, and sets the fields of the item that depend on the
  * rows that are there. */
 bool session_step_prepare(struct session_step *step, struct infer_item *item, struct fault *fault);
+
+/* In place of it, of a layer that shares the keys of an earlier one, whose step is prepared and
+ * opened first: its cache is that of the other, with the rows that this call appends there.
+ * cache.length is for the caller to set. Nothing has to be checked or ended. */
+void session_step_share(struct session_step *step, const struct session_step *of);
 
 /* When all is computed: whether rows can be kept in the session's dtype (else nonfinite), whether
  * those of a retry are those that are there (else conflict), and how long the layer is afterwards.
