@@ -449,11 +449,18 @@ bench: $(BENCHES) $(PEERS) $(DAEMON) ## what things cost; not part of the tests
 exactness: $B/tests/bench/bench_exactness ## how far from the truth; the tables of lib/PERFORMANCE.md
 	@$<
 
-bench-quick: $B/tests/bench/bench_attention $(PEERS) ## the kernels and their peers in two minutes
-	@$< --quick
+# What is pasted says once where it comes from; WORDS are those that the names of rows must have, "2 threads" too.
+PASSES := $(addprefix $B/tests/bench/,load_vectors load_gguf)
 
-bench-load: $(LOADS) $(PEERS) $B/tests/bench/rival_cjson $(DAEMON) ## the daemon under load, and beside it what people write otherwise
-	@for program in $(LOADS); do echo "== $$program"; $$program || exit 1; done
+bench-quick: $B/tests/bench/bench_attention $(PASSES) $(PEERS) $(DAEMON) ## kernels and whole passes beside their peers, with the machine, for pasting; ten minutes
+	@$< --quick
+	@for program in $(PASSES); do BENCH_HEAD=no $$program quick $(WORDS) || exit 1; done
+
+bench-pass: $(PASSES) $(PEERS) $(DAEMON) ## every whole pass: BERT, MiniLM, Qwen3, Llama, all types, 1 and 2 threads; hours, or the rows that WORDS pick
+	@head=; for program in $(PASSES); do BENCH_HEAD=$$head $$program $(WORDS) || exit 1; head=no; done
+
+bench-load: $(filter-out $(PASSES),$(LOADS)) $(PEERS) $B/tests/bench/rival_cjson $(DAEMON) ## the daemon under load, and beside it what people write otherwise
+	@for program in $(filter-out $(PASSES),$(LOADS)); do echo "== $$program"; $$program || exit 1; done
 
 $B/tests/bench/rival_cjson: %: %.o
 	$(call say,LINK,$@)
@@ -554,7 +561,7 @@ help: ## this
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-twin check-page pictures check-long check-aarch64 check-layers check-pages lint sbom check-reproducible reference bench bench-quick bench-load exactness fuzz fuzz-programs library install install-library uninstall python deb dist compdb \
+.PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-twin check-page pictures check-long check-aarch64 check-layers check-pages lint sbom check-reproducible reference bench bench-quick bench-pass bench-load exactness fuzz fuzz-programs library install install-library uninstall python deb dist compdb \
         clean help FORCE
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)

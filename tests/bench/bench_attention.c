@@ -41,16 +41,25 @@ enum { SHAPES = sizeof shapes / sizeof shapes[0] };
 static struct peer peers[PEERS] = {
     { .name = "OpenBLAS/SkylakeX",
       .setting = "OPENBLAS_CORETYPE=SkylakeX",
-      .program = "peer_openblas" },
+      .program = "peer_openblas",
+      .version = "pkg-config --modversion openblas" },
     { .name = "OpenBLAS/Haswell",
       .setting = "OPENBLAS_CORETYPE=Haswell",
-      .program = "peer_openblas" },
-    { .name = "oneDNN", .program = "peer_onednn", .takes_bf16 = true },
+      .program = "peer_openblas",
+      .version = "pkg-config --modversion openblas" },
+    { .name = "oneDNN",
+      .program = "peer_onednn",
+      .version = "dpkg-query -Wf '${Version}' libdnnl-dev",
+      .takes_bf16 = true },
     { .name = "torch",
       .interpreter = "/usr/bin/python3",
       .program = "peer_torch.py",
+      .version = "/usr/bin/python3 -c 'import torch; print(torch.__version__)'",
       .takes_bf16 = true },
-    { .name = "onnxruntime", .interpreter = "node", .program = "peer_onnxruntime.js" },
+    { .name = "onnxruntime",
+      .interpreter = "node",
+      .program = "peer_onnxruntime.js",
+      .version = "node -p 'require(\"onnxruntime-node/package.json\").version'" },
 };
 
 struct options {
@@ -169,29 +178,29 @@ static void print_name(const struct bench_shape *s)
     printf("%-28s %d ", name, s->threads);
 }
 
-/* The ratio to a peer, for the table. Returns it; 0: there is none. */
-static double describe_peer(char text[RATIO_BYTES], const struct times *times, int p)
+/* The ratio to a peer, for the table. */
+static void describe_peer(char text[RATIO_BYTES], const struct times *times, int p)
 {
     double ratios[ROUNDS_MAX];
     const struct ratio_peer busy = { peers[p].cpu_s, peer_could_of(&peers[p]) };
     for (int i = 0; i < times->rounds; i++)
         ratios[i] = times->peer_s[p][i] / times->own_s[i];
-    return ratio_describe(text, ratios, times->rounds, &busy);
+    ratio_describe(text, ratios, times->rounds, &busy);
 }
 
 static void report(FILE *json, const struct bench_shape *s, struct times *times,
                    const struct own *own)
 {
     char said[PEERS][RATIO_BYTES];
-    double ratios[PEERS];
     for (int p = 0; p < PEERS; p++) /* before medians sort the rounds */
-        ratios[p] = times->has_peer[p] ? describe_peer(said[p], times, p) : 0;
+        if (times->has_peer[p])
+            describe_peer(said[p], times, p);
     const double own_s = median(times->own_s, times->rounds);
     const double flops = median(times->flops, times->rounds);
     const double read_s = median(times->read_s, times->rounds);
     const double bytes = key_value_bytes(s);
-    const char *best = "no ratio";
-    double best_ratio = INFINITY;
+    int best = -1; /* the fastest that was busy, even if its rounds give no ratio */
+    double best_s = INFINITY;
 
     fprintf(json,
             "{\"batch\":%d,\"q_heads\":%d,\"kv_heads\":%d,\"q_len\":%d,\"kv_len\":%d,"
@@ -215,15 +224,12 @@ static void report(FILE *json, const struct bench_shape *s, struct times *times,
                 peer_peak_mib(&peers[p]));
         fprintf(json, ",\"%s_cpus\":%.2f", peers[p].name, peers[p].cpu_s / peers[p].clock_s);
         printf("%19s", said[p]);
-        if (ratios[p] > 0 && ratios[p] < best_ratio) {
-            best_ratio = ratios[p];
-            best = peers[p].name;
+        if (peer_was_busy(&peers[p]) && peer_s < best_s) {
+            best_s = peer_s;
+            best = p;
         }
     }
-    if (best_ratio < INFINITY)
-        printf("   %.2f %s\n", best_ratio, best);
-    else
-        printf("   %s\n", best);
+    printf("   %s %s\n", best < 0 ? "no ratio" : said[best], best < 0 ? "" : peers[best].name);
     fprintf(json, "}\n");
     fflush(stdout);
 }
@@ -236,6 +242,16 @@ static void print_head(void)
     printf("   best peer / ours\n");
 }
 
+static void print_versions(void)
+{
+    char version[MACHINE_TEXT_MAX];
+    for (int p = 0; p < PEERS; p++)
+        if (peers[p].is_there) {
+            machine_ask(peers[p].version, version, "of unknown version");
+            printf("%s: %s\n", peers[p].name, version);
+        }
+}
+
 static void bench(const struct options *options, const char *folder, FILE *json, int threads)
 {
     struct times times;
@@ -244,6 +260,8 @@ static void bench(const struct options *options, const char *folder, FILE *json,
     for (int p = 0; p < PEERS; p++)
         if (!options->is_bf16 || peers[p].takes_bf16)
             peer_start(&peers[p], folder, threads);
+    if (threads == 1 || options->threads > 0)
+        print_versions();
     print_head();
     for (int i = 0; i < SHAPES; i++) {
         struct bench_shape shape = shapes[i];

@@ -1,24 +1,26 @@
 /* load_gguf.c - the whole pass of a GGUF file: the daemon beside llama.cpp, on one file, with as
  * many threads.
  *
- *     LLAMA_CPP=FOLDER load_gguf [ROUNDS] [WORD...]     3 rounds without a number
+ *     [LLAMA_CPP=FOLDER] load_gguf [quick] [ROUNDS] [WORD...]
  *
- * FOLDER has the shared libraries of llama.cpp, as in tests/support/llama_cpp.h. The models have
- * the shapes of Qwen3-0.6B and Llama-3.2-1B, random parameters of F16, Q8_0 and Q4_K, and go to
- * build/gguf/. "prefill" is a trace of so many tokens that answers the prediction of the last;
- * "decode" the mean of some single tokens behind so many, over a session with keys and values in
- * F16. Both take turns, and the ratio of a round is llama.cpp's time by ours: above 1 we are
- * faster. The daemon's time includes HTTP and JSON. "maps" is the daemon alone: a trace that
- * answers the weights of all heads and layers as safetensors beside one that answers a prediction,
- * and the ratio is the first's time by the second's. llama.cpp quantises activations to 8 bits
- * beside quantised weights; the daemon keeps 24. Words pick the rows whose names have all of them,
- * such as "Q8_0" and "decode". */
+ * FOLDER has the shared libraries of llama.cpp, as in tests/support/llama_cpp.h; without it the
+ * daemon is alone. The models have the shapes of Qwen3-0.6B and Llama-3.2-1B and random parameters;
+ * files go to build/gguf/. "prefill" is a trace of so many tokens that answers the prediction of
+ * the last; "decode" the mean of some single tokens behind so many, over a session with keys and
+ * values in F16. The daemon's time includes HTTP and JSON. "maps" is the daemon alone: a trace that
+ * answers the weights of all heads and layers as safetensors, beside one that answers a prediction
+ * ("without maps"). llama.cpp quantises activations to 8 bits beside quantised weights; the daemon
+ * keeps 24. traffic_pass.h describes the table. Words pick the rows whose names have all of them,
+ * such as "Q8_0", "decode" and "2 threads"; "quick" is a choice of rows for some minutes. */
 #include "fill.h"
 #include "gguf_quantize.h"
 #include "gguf_write.h"
 #include "llama_cpp.h"
+#include "machine.h"
 #include "own.h"
+#include "peers.h"
 #include "traffic_call.h"
+#include "traffic_pass.h"
 #include "traffic_report.h"
 
 #include <inttypes.h>
@@ -28,7 +30,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { ROUNDS_MAX = 31, THREADS = 2, STEPS = 16, PIECE = 1 << 20, LENGTH_MAX = 8192 };
+enum { STEPS = 16, WARM = 128, PIECE = 1 << 20, LENGTH_MAX = 8192 };
 
 static const struct shape {
     const char *name, *architecture;
@@ -38,16 +40,30 @@ static const struct shape {
     { "llama-1b", "llama", 16, 2048, 8192, 32, 8, 64, 128256 },
 };
 
-static const char *const TYPES[] = { "F16", "Q8_0", "Q4_K" };
+static const char *const TYPES[] = { "F16", "BF16", "Q8_0", "Q4_K", "F32" };
 
 static const struct task {
     const char *name;
     int length;
     enum { PREFILL, DECODE, MAPS } kind;
 } TASKS[] = {
-    { "prefill of 512", 512, PREFILL },   { "prefill of 2048", 2048, PREFILL },
-    { "decode at 128", 128, DECODE },     { "decode at 4096", 4096, DECODE },
-    { "prefill of 8192", 8192, PREFILL }, { "maps of 512", 512, MAPS },
+    { "prefill of 128", 128, PREFILL },   { "prefill of 512", 512, PREFILL },
+    { "prefill of 2048", 2048, PREFILL }, { "decode at 128", 128, DECODE },
+    { "decode at 4096", 4096, DECODE },   { "prefill of 8192", 8192, PREFILL },
+    { "maps of 512", 512, MAPS },
+};
+enum { TASK_COUNT = sizeof TASKS / sizeof *TASKS };
+
+/* Of "quick": rows whose names begin and end so. */
+static const char *const QUICK[][2] = {
+    { "qwen3-0.6b-Q8_0, prefill of 512", "" },
+    { "qwen3-0.6b-Q8_0, decode at 128", "" },
+    { "qwen3-0.6b-F16, prefill of 512", "2 threads" },
+    { "qwen3-0.6b-F16, decode at 128", "2 threads" },
+    { "qwen3-0.6b-Q4_K, prefill of 512", "2 threads" },
+    { "qwen3-0.6b-Q4_K, decode at 128", "2 threads" },
+    { "llama-1b-Q4_K, prefill of 512", "2 threads" },
+    { "llama-1b-Q4_K, decode at 128", "2 threads" },
 };
 
 static const char PREDICTION[] = "\"layers\":[],\"outputs\":[\"predictions\"],\"top_k_tokens\":1,";
@@ -180,9 +196,12 @@ static void make_file(const char *path, const struct shape *shape, const char *t
 /* ------------------------------------------------------------------------ contenders -- */
 
 struct contest {
-    int port;
-    struct llama_cpp_run *peer;
+    int port, threads;
+    struct llama_cpp_run *run; /* NULL: there is no llama.cpp */
+    struct peer process;       /* this one, in which it computes */
     const struct shape *shape;
+    const struct task *task;
+    const char *model;
     int32_t tokens[LENGTH_MAX + STEPS + 1];
 };
 
@@ -203,161 +222,250 @@ static char *tokens_body(const struct contest *contest, int first, int count, co
     return body;
 }
 
-/* On a connection of its own: the daemon closes those that are idle while llama.cpp computes. */
-static double call(const struct contest *contest, const char *path, const char *body,
-                   const char *header)
+/* On a connection of its own: the daemon closes those that are idle while llama.cpp computes. row:
+ * that measures it, or NULL. */
+static double call(const struct contest *contest, struct pass_row *row, const char *path,
+                   const char *body, const char *header)
 {
     struct traffic_connection connection;
     struct traffic_request request = traffic_json(path, body, 0);
+    double seconds = 0;
     if (header[0])
         traffic_add_header(&request, header);
     traffic_call_open(&connection, contest->port);
-    const double seconds = traffic_call(&connection, &request);
+    if (row)
+        pass_call(row, &connection, &request);
+    else
+        seconds = traffic_call(&connection, &request);
     traffic_connection_close(&connection);
     traffic_requests_free(&request, 1);
     return seconds;
 }
 
-static double trace_seconds(const struct contest *contest, int length, const char *model,
-                            const char *fields, const char *header)
+static double trace(const struct contest *contest, struct pass_row *row, int length,
+                    const char *fields, const char *header)
 {
     char name[100];
-    snprintf(name, sizeof name, "\"model\":\"%s\",", model);
+    snprintf(name, sizeof name, "\"model\":\"%s\",", contest->model);
     char *body = tokens_body(contest, 0, length, name, fields);
-    const double seconds = call(contest, "/v1/trace", body, header);
+    const double seconds = call(contest, row, "/v1/trace", body, header);
     free(body);
     return seconds;
 }
 
-static double own_seconds(const struct contest *contest, const struct task *task, const char *model)
+static void drop_session(struct pass_row *row, int number)
+{
+    char path[40];
+    snprintf(path, sizeof path, "/v1/sessions/s%d", number);
+    struct http_response response =
+        http_client_send(&row->client, &(struct http_request){ .method = "DELETE", .path = path });
+    http_response_free(&response);
+}
+
+static void decode(const struct contest *contest, struct pass_row *row)
 {
     char session[200], path[60];
-    double seconds = 0;
-    if (task->kind == PREFILL)
-        return trace_seconds(contest, task->length, model, PREDICTION, "");
     static int number;
-    snprintf(session, sizeof session, "{\"model\":\"%s\",\"id\":\"s%d\",\"dtype\":\"f16\"}", model,
-             ++number);
+    snprintf(session, sizeof session, "{\"model\":\"%s\",\"id\":\"s%d\",\"dtype\":\"f16\"}",
+             contest->model, ++number);
     snprintf(path, sizeof path, "/v1/sessions/s%d/trace", number);
-    call(contest, "/v1/sessions", session, "");
+    call(contest, NULL, "/v1/sessions", session, "");
     for (int i = 0; i <= STEPS; i++) {
-        char *body = tokens_body(contest, i == 0 ? 0 : task->length + i, i == 0 ? task->length : 1,
-                                 "", PREDICTION);
-        const double step = call(contest, path, body, "");
-        seconds += i > 0 ? step / STEPS : 0;
+        const int length = contest->task->length;
+        char *body =
+            tokens_body(contest, i == 0 ? 0 : length + i, i == 0 ? length : 1, "", PREDICTION);
+        if (i == 1)
+            pass_begin(row);
+        call(contest, i == 0 ? NULL : row, path, body, "");
         free(body);
     }
-    return seconds;
+    pass_end(row);
+    drop_session(row, number);
 }
 
-static double peer_seconds(const struct contest *contest, const struct task *task)
+static void run_own(void *context, struct pass_row *row)
 {
-    double begin = now_s(THREADS);
-    llama_cpp_prefill(contest->peer, contest->tokens, task->length);
+    const struct contest *contest = context;
+    const struct task *task = contest->task;
+    if (task->kind == DECODE) {
+        decode(contest, row);
+        return;
+    }
+    const bool has_maps = task->kind == MAPS;
+    pass_begin(row);
+    trace(contest, row, task->length, has_maps ? ALL_MAPS : PREDICTION,
+          has_maps ? "Accept: application/x-safetensors" : "");
+    pass_end(row);
+}
+
+/* Beside maps: the daemon without them. */
+static double run_without(void *context, struct pass_row *row)
+{
+    const struct contest *contest = context;
+    row->busy = (struct ratio_peer){ 1, 1 };
+    traffic_server_cpu_s(row->server);
+    const double seconds = trace(contest, NULL, contest->task->length, PREDICTION, "");
+    return row->threads == 1 ? traffic_server_cpu_s(row->server) : seconds;
+}
+
+static double run_peer(void *context, struct pass_row *row)
+{
+    struct contest *contest = context;
+    const struct task *task = contest->task;
+    const int steps = task->kind == DECODE ? STEPS : 1;
+    struct peer_watch watch;
+    if (task->kind == DECODE)
+        llama_cpp_prefill(contest->run, contest->tokens, task->length);
+    peer_watch_start(&watch, &contest->process);
+    const double begin_s = now_s(contest->threads);
     if (task->kind == PREFILL)
-        return now_s(THREADS) - begin;
-    begin = now_s(THREADS);
-    for (int i = 1; i <= STEPS; i++)
-        llama_cpp_step(contest->peer, contest->tokens[task->length + i]);
-    return (now_s(THREADS) - begin) / STEPS;
-}
-
-static void run_task(const struct contest *contest, const struct task *task, const char *model,
-                     int rounds)
-{
-    double own[ROUNDS_MAX], peer[ROUNDS_MAX], ratios[ROUNDS_MAX];
-    char figure[160];
-    for (int i = 0; i < rounds; i++) {
-        if (i % 2 == 0)
-            own[i] = own_seconds(contest, task, model);
-        peer[i] = peer_seconds(contest, task);
-        if (i % 2 == 1)
-            own[i] = own_seconds(contest, task, model);
-        ratios[i] = peer[i] / own[i];
-    }
-    const double ratio = median(ratios, rounds);
-    printf("%-20s %-16s %10.1f ms, llama.cpp %10.1f ms: %.2f (%.2f to %.2f)\n", model, task->name,
-           median(own, rounds) * 1e3, median(peer, rounds) * 1e3, ratio, ratios[0],
-           ratios[rounds - 1]);
-    fflush(stdout);
-    snprintf(figure, sizeof figure, "%s, %s, llama.cpp by ours", model, task->name);
-    traffic_report_figure(figure, ratio, "ratio");
-}
-
-static void run_maps(const struct contest *contest, const struct task *task, const char *model,
-                     int rounds)
-{
-    double with[ROUNDS_MAX], without[ROUNDS_MAX], ratios[ROUNDS_MAX];
-    char figure[160];
-    for (int i = 0; i < rounds; i++) {
-        without[i] = trace_seconds(contest, task->length, model, PREDICTION, "");
-        with[i] = trace_seconds(contest, task->length, model, ALL_MAPS,
-                                "Accept: application/x-safetensors");
-        ratios[i] = with[i] / without[i];
-    }
-    const double ratio = median(ratios, rounds);
-    printf("%-20s %-16s %10.1f ms, without   %10.1f ms: %.2f (%.2f to %.2f)\n", model, task->name,
-           median(with, rounds) * 1e3, median(without, rounds) * 1e3, ratio, ratios[0],
-           ratios[rounds - 1]);
-    fflush(stdout);
-    snprintf(figure, sizeof figure, "%s, %s, with maps by without", model, task->name);
-    traffic_report_figure(figure, ratio, "ratio");
+        llama_cpp_prefill(contest->run, contest->tokens, task->length);
+    for (int i = 1; task->kind == DECODE && i <= STEPS; i++)
+        llama_cpp_step(contest->run, contest->tokens[task->length + i]);
+    const double seconds = (now_s(contest->threads) - begin_s) / steps;
+    peer_watch_stop(&watch, &contest->process);
+    row->busy = (struct ratio_peer){ contest->process.cpu_s, peer_could_of(&contest->process) };
+    return seconds;
 }
 
 /* ------------------------------------------------------------------------------ rows -- */
 
-static bool is_wanted(char *const *words, const char *model, const char *task)
+/* The last block's feed-forward has one row, and so has the head. */
+static struct pass_work work_of(const struct shape *shape, const struct task *task,
+                                const char *type)
 {
-    for (; *words; words++)
-        if (!strstr(model, *words) && !strstr(task, *words))
-            return false;
-    return true;
+    const double width = shape->width, q = (double)shape->heads * shape->head_dim;
+    const double kv = (double)shape->kv_heads * shape->head_dim, length = task->length;
+    const double attend = 2 * width * (q + kv), feed = 3.0 * width * shape->inner;
+    const double head = width * shape->vocabulary, all = shape->layers * (attend + feed) + head;
+    const struct gguf_block *block = gguf_block(type);
+    const bool is_step = task->kind == DECODE;
+    const double keys = 2 * kv * length * shape->layers * (double)sizeof(uint16_t);
+    return (struct pass_work){
+        .tokens = is_step ? 1 : length,
+        .product_flops = 2 * (is_step ? all : length * (all - head - feed) + feed + head),
+        .attention_flops = 4 * q * shape->layers * (is_step ? length : length * (length + 1) / 2),
+        .bytes = all * block->bytes / block->count + (is_step ? keys : 0),
+        .type = type,
+        .is_one_row = is_step,
+    };
 }
 
-static void run_file(const struct shape *shape, const char *type, int rounds, char *const *words)
+static bool is_quick(const char *name)
+{
+    for (size_t i = 0; i < sizeof QUICK / sizeof *QUICK; i++)
+        if (strncmp(name, QUICK[i][0], strlen(QUICK[i][0])) == 0 && strstr(name, QUICK[i][1]))
+            return true;
+    return false;
+}
+
+static bool is_wanted(const struct pass_options *options, const char *name)
+{
+    return (!options->is_quick || is_quick(name)) && pass_is_wanted(options, name);
+}
+
+static void name_row(char *name, size_t size, const char *model, const struct task *task,
+                     int threads)
+{
+    snprintf(name, size, "%s, %s, %d thread%s", model, task->name, threads, threads > 1 ? "s" : "");
+}
+
+enum { NAME_BYTES = 120 };
+
+static bool is_any_wanted(const struct pass_options *options, const char *model, int threads)
+{
+    char name[NAME_BYTES];
+    for (int i = 0; i < TASK_COUNT; i++) {
+        name_row(name, sizeof name, model, &TASKS[i], threads);
+        if (is_wanted(options, name))
+            return true;
+    }
+    return false;
+}
+
+static void run_task(struct contest *contest, struct traffic_server *server, const char *type,
+                     const struct pass_options *options)
+{
+    const bool has_maps = contest->task->kind == MAPS;
+    char name[NAME_BYTES];
+    name_row(name, sizeof name, contest->model, contest->task, contest->threads);
+    if (!is_wanted(options, name))
+        return;
+    struct pass_row row = { .name = name,
+                            .peer = has_maps       ? "without maps"
+                                    : contest->run ? "llama.cpp"
+                                                   : NULL,
+                            .threads = contest->threads,
+                            .server = server,
+                            .work = work_of(contest->shape, contest->task, type) };
+    contest->process = (struct peer){ .pid = getpid(), .threads = contest->threads };
+    pass_measure(&row,
+                 &(struct pass_contest){ contest, run_own, has_maps ? run_without : run_peer },
+                 options);
+}
+
+static void run_threads(struct contest *contest, const char *path, const char *type,
+                        const struct pass_options *options)
+{
+    struct traffic_server server;
+    char workers[16];
+    snprintf(workers, sizeof workers, "%d", contest->threads);
+    machine_confine(contest->threads);
+    traffic_server_start(&server, (const char *const[]){ "--models", "build/gguf", "--workers",
+                                                         workers, "--timeout", "3600s",
+                                                         "--answer-max", "1GiB", NULL });
+    contest->port = server.port;
+    trace(contest, NULL, WARM, PREDICTION, "");
+    contest->run = NULL;
+    if (getenv("LLAMA_CPP")) {
+        contest->run = llama_cpp_run_open(path, contest->threads, LENGTH_MAX + STEPS + 1);
+        llama_cpp_prefill(contest->run, contest->tokens, WARM);
+    }
+    for (int i = 0; i < TASK_COUNT; i++) {
+        contest->task = &TASKS[i];
+        run_task(contest, &server, type, options);
+    }
+    if (contest->run)
+        llama_cpp_run_close(contest->run);
+    traffic_server_stop(&server);
+}
+
+static void run_file(const struct shape *shape, const char *type,
+                     const struct pass_options *options)
 {
     static struct contest contest;
-    struct traffic_server server;
     struct fill fill = { 7 };
     char model[60], path[100];
-    bool is_any = false;
     snprintf(model, sizeof model, "%s-%s", shape->name, type);
-    for (size_t i = 0; i < sizeof TASKS / sizeof *TASKS; i++)
-        is_any = is_any || is_wanted(words, model, TASKS[i].name);
-    if (!is_any)
-        return;
     snprintf(path, sizeof path, "build/gguf/%s.gguf", model);
-    if (access(path, F_OK) != 0)
-        make_file(path, shape, type);
     contest.shape = shape;
+    contest.model = model;
     for (size_t i = 0; i < sizeof contest.tokens / sizeof *contest.tokens; i++)
         contest.tokens[i] = (int32_t)fill_below(&fill, shape->vocabulary);
-    traffic_server_start(&server, (const char *const[]){ "--models", "build/gguf", "--workers", "2",
-                                                         "--timeout", "600s", "--answer-max",
-                                                         "1GiB", NULL });
-    contest.port = server.port;
-    contest.peer = llama_cpp_run_open(path, THREADS, LENGTH_MAX + STEPS + 1);
-    for (size_t i = 0; i < sizeof TASKS / sizeof *TASKS; i++)
-        if (is_wanted(words, model, TASKS[i].name))
-            (TASKS[i].kind == MAPS ? run_maps : run_task)(&contest, &TASKS[i], model, rounds);
-    llama_cpp_run_close(contest.peer);
-    traffic_server_stop(&server);
+    for (contest.threads = 1; contest.threads <= 2; contest.threads++) {
+        if (!is_any_wanted(options, model, contest.threads))
+            continue;
+        if (access(path, F_OK) != 0)
+            make_file(path, shape, type);
+        run_threads(&contest, path, type, options);
+    }
     unlink(path);
 }
 
 int main(int argc, char **argv)
 {
-    const int given = argc > 1 ? atoi(argv[1]) : 0;
-    const int rounds = given > 0 && given <= ROUNDS_MAX ? given : 3;
-    char *const *words = argc > 1 ? argv + (given == 0 ? 1 : 2) : argv + argc;
-    if (!getenv("LLAMA_CPP")) {
-        printf("load_gguf: left out, for LLAMA_CPP names no folder of llama.cpp\n");
-        return 0;
-    }
+    const struct pass_options options = pass_options_read(argc, argv);
+    char version[LLAMA_CPP_VERSION_BYTES];
     traffic_report_open("gguf");
+    machine_print();
+    if (getenv("LLAMA_CPP"))
+        printf("llama.cpp: %s\n", llama_cpp_version(version));
+    else
+        printf("alone: LLAMA_CPP=FOLDER names the libraries of llama.cpp\n");
     mkdir("build/gguf", 0755);
     for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++)
         for (size_t k = 0; k < sizeof TYPES / sizeof *TYPES; k++)
-            run_file(&SHAPES[i], TYPES[k], rounds, words);
+            if (strcmp(TYPES[k], "F32") != 0 || getenv("LLAMA_CPP"))
+                run_file(&SHAPES[i], TYPES[k], &options);
     return 0;
 }

@@ -1,23 +1,24 @@
 /* load_vectors.c - vectors of texts: the daemon beside onnxruntime, on the same parameters, with
  * as many threads.
  *
- *     ONNXRUNTIME=LIBRARY load_vectors [ROUNDS] [WORD...]     5 rounds without a number
+ *     [ONNXRUNTIME=LIBRARY] load_vectors [quick] [ROUNDS] [WORD...]
  *
- * LIBRARY is the path of libonnxruntime.so. The models have the shapes of all-MiniLM-L6-v2 and
- * BERT-base, random parameters as F32, the mean of the last rows and its length 1. The daemon gets
- * lists of tokens by POST /v1/embeddings; onnxruntime runs a graph of fused operators
- * (traffic_onnx.h) in a process of its own, without a server. Both take turns. With one thread both
- * are measured in CPU seconds of the whole process, which a busy machine hardly changes, with two
- * by the clock. A ratio is onnxruntime's time by ours, median of the rounds: above 1 we are faster.
- * "compute" is the daemon's own measure of what its workers did, without HTTP and JSON. Words pick
- * the rows whose names have all of them, such as "minilm" and "512". */
+ * LIBRARY is the path of libonnxruntime.so; without it the daemon is alone. The models have the
+ * shapes of all-MiniLM-L6-v2 and BERT-base, random parameters as F32, the mean of the last rows and
+ * its length 1. The daemon gets lists of tokens by POST /v1/embeddings; onnxruntime runs a graph of
+ * fused operators (traffic_onnx.h) in a process of its own, without a server. traffic_pass.h
+ * describes the table; behind it stand the times from exec to the first vector, and memory. Words
+ * pick the rows whose names have all of them, such as "minilm" and "512"; "quick" is a choice of
+ * rows for some minutes. */
 #include "fill.h"
 #include "http_client.h"
+#include "machine.h"
 #include "own.h"
 #include "peers.h"
 #include "traffic_call.h"
 #include "traffic_checkpoint.h"
 #include "traffic_onnx.h"
+#include "traffic_pass.h"
 #include "traffic_report.h"
 
 #include <cjson/cJSON.h>
@@ -29,7 +30,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { ROUNDS_MAX = 31, CALLS_MAX = 64, TOKENS_BELOW = 1000, COLUMNS = 8 };
+enum { CALLS_MAX = 64, TOKENS_BELOW = 1000, COLUMNS = 8 };
 
 static const struct model {
     const char *name;
@@ -39,7 +40,7 @@ static const struct model {
     { "bert", { 12, 768, 3072, 12, 30522, 512, false } },
 };
 static const int LENGTHS[] = { 128, 512 }, BATCHES[] = { 1, 32 };
-static const double GOAL = 1.2, ROUND_S = 0.5; /* of calls in a row */
+static const double ROUND_S = 0.5; /* of calls in a row */
 
 /* ------------------------------------------------------------------------------ files -- */
 
@@ -125,84 +126,81 @@ static void sum_vectors(int port, const struct traffic_request *request, double 
 /* ------------------------------------------------------------------------------- rows -- */
 
 /* Of one row. */
-struct times {
-    double own[ROUNDS_MAX], compute[ROUNDS_MAX], peer[ROUNDS_MAX];
-    double ratios[ROUNDS_MAX], compute_ratios[ROUNDS_MAX];
+struct contest {
+    struct traffic_connection *connection;
+    const struct traffic_request *request;
+    struct peer *peer;
+    int calls; /* of a round */
 };
 
-static void report(const char *name, int batch, int threads, struct times *times, int rounds)
+static void run_own(void *context, struct pass_row *row)
 {
-    const double ratio = median(times->ratios, rounds);
-    const double compute_ratio = median(times->compute_ratios, rounds);
-    printf("%-36s %8.1f /s, onnxruntime %8.1f /s: %.2f (%.2f to %.2f)", name,
-           batch / median(times->own, rounds), batch / median(times->peer, rounds), ratio,
-           times->ratios[0], times->ratios[rounds - 1]);
-    if (threads > 1)
-        printf("; compute %8.1f /s: %.2f", batch / median(times->compute, rounds), compute_ratio);
-    printf("%s\n", ratio < GOAL ? "  below the goal" : "");
-    traffic_report_figure(name, ratio, "ratio");
-    fflush(stdout);
+    const struct contest *contest = context;
+    traffic_call(contest->connection, contest->request); /* as a peer is: the caches are its own */
+    pass_begin(row);
+    for (int i = 0; i < contest->calls; i++)
+        pass_call(row, contest->connection, contest->request);
+    pass_end(row);
 }
 
-/* So many calls, one after the other: the seconds of one. */
-static double call_some(struct traffic_server *server, struct traffic_connection *connection,
-                        const struct traffic_request *request, int calls, int threads,
-                        double *compute_s)
+static double run_peer(void *context, struct pass_row *row)
 {
-    double clock_s = 0;
-    *compute_s = 0;
-    traffic_call(connection, request); /* as a peer is: the caches are its own */
-    traffic_server_cpu_s(server);
-    for (int i = 0; i < calls; i++) {
-        clock_s += traffic_call(connection, request);
-        *compute_s += traffic_connection_timing(connection, "compute") * 1e-3 / calls;
-    }
-    return (threads == 1 ? traffic_server_cpu_s(server) : clock_s) / calls;
-}
-
-static double run_some(struct peer *peer, int calls)
-{
+    const struct contest *contest = context;
     double seconds[CALLS_MAX], sum = 0;
-    peer_time(peer, calls, seconds);
-    for (int i = 0; i < calls; i++)
+    if (!peer_time(contest->peer, contest->calls, seconds)) {
+        fprintf(stderr, "%s ended\n", contest->peer->name);
+        exit(1);
+    }
+    for (int i = 0; i < contest->calls; i++)
         sum += seconds[i];
-    return sum / calls;
+    row->busy = (struct ratio_peer){ contest->peer->cpu_s, peer_could_of(contest->peer) };
+    return sum / contest->calls;
 }
 
-static void bench_row(struct traffic_server *server, struct peer *peer, const struct model *model,
-                      int batch, int length, int threads, int rounds, const char *name)
+static struct pass_work work_of(const struct traffic_checkpoint *shape, int batch, int length)
 {
-    static struct times times;
-    const struct bench_shape shape = {
-        batch, 1, 1, length, model->shape.width, COLUMNS, 0, threads
-    };
-    struct traffic_connection connection;
+    const double width = shape->width, rows = (double)batch * length;
+    const double layer = 4 * width * width + 2 * width * shape->inner;
+    return (struct pass_work){ .tokens = rows,
+                               .product_flops = 2 * layer * shape->layers * rows,
+                               .attention_flops = 4 * width * shape->layers * rows * length,
+                               .bytes = layer * shape->layers * sizeof(float),
+                               .type = "F32" };
+}
+
+/* The daemon and a peer have to make the same vectors. */
+static void expect_same(const struct pass_row *row, struct peer *peer, const struct model *model,
+                        int batch, int length)
+{
+    const struct bench_shape shape = { batch,   1, 1,           length, model->shape.width,
+                                       COLUMNS, 0, row->threads };
     struct traffic_request plain = request_of(model->name, batch, length, "float");
-    struct traffic_request request = request_of(model->name, batch, length, "base64");
     double own_sums[2], peer_sums[2] = { 0, 0 };
-    traffic_call_open(&connection, server->port);
-    traffic_call(&connection, &request);
-    sum_vectors(server->port, &plain, own_sums);
+    sum_vectors(row->server->port, &plain, own_sums);
     if (!peer_shape(peer, &shape, peer_sums)
         || !(fabs(own_sums[0] - peer_sums[0]) <= 1e-4 * own_sums[1])) {
-        fprintf(stderr, "%s: sums %g and %g of ours, %g and %g of %s\n", name, own_sums[0],
+        fprintf(stderr, "%s: sums %g and %g of ours, %g and %g of %s\n", row->name, own_sums[0],
                 own_sums[1], peer_sums[0], peer_sums[1], peer->name);
         exit(1);
     }
-    const double first_s = traffic_call(&connection, &request);
-    const int calls = (int)fmax(1, fmin(CALLS_MAX, ROUND_S / first_s));
-    for (int r = 0; r < rounds; r++) {
-        if (r % 2 == 1)
-            times.peer[r] = run_some(peer, calls);
-        times.own[r] = call_some(server, &connection, &request, calls, threads, &times.compute[r]);
-        if (r % 2 == 0)
-            times.peer[r] = run_some(peer, calls);
-        times.ratios[r] = times.peer[r] / times.own[r];
-        times.compute_ratios[r] = times.peer[r] / times.compute[r];
-    }
-    report(name, batch, threads, &times, rounds);
-    traffic_connection_close(&connection);
     traffic_requests_free(&plain, 1);
+}
+
+/* peer NULL: none. */
+static void bench_row(struct pass_row *row, struct peer *peer, const struct model *model, int batch,
+                      int length, const struct pass_options *options)
+{
+    struct traffic_connection connection;
+    struct traffic_request request = request_of(model->name, batch, length, "base64");
+    struct contest contest = { &connection, &request, peer, 1 };
+    traffic_call_open(&connection, row->server->port);
+    traffic_call(&connection, &request);
+    if (peer)
+        expect_same(row, peer, model, batch, length);
+    const double first_s = traffic_call(&connection, &request);
+    contest.calls = (int)fmax(1, fmin(CALLS_MAX, ROUND_S / first_s));
+    pass_measure(row, &(struct pass_contest){ &contest, run_own, run_peer }, options);
+    traffic_connection_close(&connection);
     traffic_requests_free(&request, 1);
 }
 
@@ -214,90 +212,116 @@ static double peak_mib(pid_t pid)
     return peer_peak_mib(&process);
 }
 
-static bool is_wanted(const char *name, int word_count, char **words)
-{
-    for (int i = 0; i < word_count; i++)
-        if (!strstr(name, words[i]))
-            return false;
-    return true;
-}
-
 struct asked {
     const char *directory, *folder;
-    int rounds, word_count;
-    char **words;
+    struct pass_options options;
+    FILE *starts; /* what is printed behind the table */
 };
+
+/* Of both programs. */
+struct pair {
+    struct traffic_server server;
+    struct peer peer; /* not there: pid 0 */
+};
+
+/* A row for each length and batch; of "quick" not the long texts by the batch, nor such a batch of
+ * the larger model. */
+static bool is_row_wanted(const struct asked *asked, const struct model *model, int row,
+                          int threads, char *name, size_t size)
+{
+    const int length = LENGTHS[row / 2], batch = BATCHES[row % 2];
+    const bool is_long = batch > 1 && (length > LENGTHS[0] || model != MODELS);
+    snprintf(name, size, "%s, %d x %d tokens, %d thread%s", model->name, batch, length, threads,
+             threads > 1 ? "s" : "");
+    return !(asked->options.is_quick && is_long) && pass_is_wanted(&asked->options, name);
+}
+
+enum { ROW_COUNT = 4, NAME_BYTES = 80 };
 
 static bool is_any_wanted(const struct asked *asked, const struct model *model, int threads)
 {
-    char name[80];
-    for (int i = 0; i < 4; i++) {
-        snprintf(name, sizeof name, "%s, %d x %d tokens, %d threads", model->name, BATCHES[i / 2],
-                 LENGTHS[i % 2], threads);
-        if (is_wanted(name, asked->word_count, asked->words))
+    char name[NAME_BYTES];
+    for (int row = 0; row < ROW_COUNT; row++)
+        if (is_row_wanted(asked, model, row, threads, name, sizeof name))
             return true;
-    }
     return false;
 }
 
-/* From exec to the first vector of both, then the rows. */
+/* From exec to the first vector of both. */
+static void start(const struct asked *asked, const struct model *model, int threads,
+                  struct pair *pair)
+{
+    char workers[16];
+    struct traffic_connection connection;
+    struct traffic_request first = request_of(model->name, 1, 16, "base64");
+    snprintf(workers, sizeof workers, "%d", threads);
+    double begin = daemon_now();
+    traffic_server_start(&pair->server,
+                         (const char *const[]){ "--models", asked->directory, "--workers", workers,
+                                                "--timeout", "600s", NULL });
+    traffic_call_open(&connection, pair->server.port);
+    traffic_call(&connection, &first);
+    fprintf(asked->starts, "%s, %d threads: from exec to the first vector %.3f s, memory %.0f MiB",
+            model->name, threads, daemon_now() - begin, peak_mib(pair->server.pid));
+    traffic_connection_close(&connection);
+    traffic_requests_free(&first, 1);
+    if (!getenv("ONNXRUNTIME"))
+        return;
+    begin = daemon_now();
+    if (!peer_start(&pair->peer, asked->folder, threads))
+        exit(1);
+    fprintf(asked->starts, "; onnxruntime %.3f s, %.0f MiB", daemon_now() - begin,
+            peer_peak_mib(&pair->peer));
+}
+
 static void bench_model(const struct asked *asked, const struct model *model, int threads)
 {
-    char setting[1100], workers[16], path[1024], name[80];
-    struct traffic_server server;
-    struct traffic_connection connection;
-    struct peer peer = { .name = "onnxruntime",
-                         .setting = setting,
-                         .program = "peer_onnxruntime_bert" };
-    snprintf(path, sizeof path, "%s/%s", asked->directory, model->name);
-    snprintf(setting, sizeof setting, "ONNX_MODEL=%s/model.onnx", path);
-    snprintf(workers, sizeof workers, "%d", threads);
-    struct traffic_request first = request_of(model->name, 1, 16, "base64");
-    double begin = daemon_now();
-    traffic_server_start(&server, (const char *const[]){ "--models", asked->directory, "--workers",
-                                                         workers, "--timeout", "600s", NULL });
-    traffic_call_open(&connection, server.port);
-    traffic_call(&connection, &first);
-    const double own_start_s = daemon_now() - begin, own_mib = peak_mib(server.pid);
-    begin = daemon_now();
-    if (!peer_start(&peer, asked->folder, threads))
-        exit(1);
-    printf(
-        "\n%s, %d threads: from exec to the first vector %.3f s, onnxruntime %.3f s; memory %.0f "
-        "MiB, onnxruntime %.0f MiB\n",
-        model->name, threads, own_start_s, daemon_now() - begin, own_mib, peer_peak_mib(&peer));
-    for (size_t l = 0; l < sizeof LENGTHS / sizeof LENGTHS[0]; l++)
-        for (size_t b = 0; b < sizeof BATCHES / sizeof BATCHES[0]; b++) {
-            snprintf(name, sizeof name, "%s, %d x %d tokens, %d threads", model->name, BATCHES[b],
-                     LENGTHS[l], threads);
-            if (is_wanted(name, asked->word_count, asked->words))
-                bench_row(&server, &peer, model, BATCHES[b], LENGTHS[l], threads, asked->rounds,
-                          name);
-        }
-    printf("memory in the end %.0f MiB, onnxruntime %.0f MiB\n", peak_mib(server.pid),
-           peer_peak_mib(&peer));
-    peer_stop(&peer);
-    traffic_connection_close(&connection);
-    traffic_server_stop(&server);
-    traffic_requests_free(&first, 1);
+    char setting[1100], name[NAME_BYTES];
+    struct pair pair = {
+        .peer = { .name = "onnxruntime", .setting = setting, .program = "peer_onnxruntime_bert" }
+    };
+    snprintf(setting, sizeof setting, "ONNX_MODEL=%s/%s/model.onnx", asked->directory, model->name);
+    machine_confine(threads);
+    start(asked, model, threads, &pair);
+    const bool has_peer = pair.peer.is_there;
+    for (int i = 0; i < ROW_COUNT; i++) {
+        const int length = LENGTHS[i / 2], batch = BATCHES[i % 2];
+        if (!is_row_wanted(asked, model, i, threads, name, sizeof name))
+            continue;
+        struct pass_row row = { .name = name,
+                                .peer = has_peer ? pair.peer.name : NULL,
+                                .threads = threads,
+                                .server = &pair.server,
+                                .work = work_of(&model->shape, batch, length) };
+        bench_row(&row, has_peer ? &pair.peer : NULL, model, batch, length, &asked->options);
+    }
+    fprintf(asked->starts, "; in the end %.0f MiB", peak_mib(pair.server.pid));
+    if (has_peer)
+        fprintf(asked->starts, ", onnxruntime %.0f MiB", peer_peak_mib(&pair.peer));
+    fputc('\n', asked->starts);
+    peer_stop(&pair.peer);
+    traffic_server_stop(&pair.server);
+}
+
+static void print_peer(void)
+{
+    if (getenv("ONNXRUNTIME"))
+        printf("onnxruntime: %s\n", traffic_onnx_version(getenv("ONNXRUNTIME")));
+    else
+        printf("alone: ONNXRUNTIME=LIBRARY names libonnxruntime.so\n");
 }
 
 int main(int argc, char **argv)
 {
-    char *directory = daemon_directory_create(), path[1024];
-    struct asked asked = { .directory = directory, .folder = dirname(argv[0]), .rounds = 5 };
-    int first = 1;
-    if (argc > 1 && atoi(argv[1]) > 0) {
-        asked.rounds = atoi(argv[1]) < ROUNDS_MAX ? atoi(argv[1]) : ROUNDS_MAX;
-        first = 2;
-    }
-    asked.words = argv + first;
-    asked.word_count = argc - first;
-    if (!getenv("ONNXRUNTIME")) {
-        printf("ONNXRUNTIME does not name libonnxruntime.so: left out\n");
-        return 0;
-    }
+    char *directory = daemon_directory_create(), path[1024], *starts;
+    size_t size;
+    struct asked asked = { .directory = directory,
+                           .folder = dirname(argv[0]),
+                           .options = pass_options_read(argc, argv),
+                           .starts = open_memstream(&starts, &size) };
     traffic_report_open("vectors");
+    machine_print();
+    print_peer();
     for (size_t i = 0; i < sizeof MODELS / sizeof MODELS[0]; i++) {
         snprintf(path, sizeof path, "%s/%s", directory, MODELS[i].name);
         bool is_written = false;
@@ -310,6 +334,9 @@ int main(int argc, char **argv)
             bench_model(&asked, &MODELS[i], threads);
         }
     }
+    fclose(asked.starts);
+    printf("\n%s", starts);
+    free(starts);
     daemon_directory_remove(directory);
     return 0;
 }

@@ -90,7 +90,7 @@ static void read_line(const char *path, char *text, const char *fallback)
         fclose(file);
 }
 
-static void ask(const char *command, char *text, const char *fallback)
+void machine_ask(const char *command, char text[MACHINE_TEXT_MAX], const char *fallback)
 {
     FILE *pipe = popen(command, "re");
     first_line(pipe, text, fallback);
@@ -145,8 +145,8 @@ void machine_print(void)
     uname(&system);
     printf("load before: %s; %s %s, glibc %s\n", load, system.sysname, system.release,
            gnu_get_libc_version());
-    ask("git log -1 --format='%h %cs' 2>/dev/null", commit, "not known");
-    ask("git status --porcelain -uno 2>/dev/null | wc -l", changed, "0");
+    machine_ask("git log -1 --format='%h %cs' 2>/dev/null", commit, "not known");
+    machine_ask("git status --porcelain -uno 2>/dev/null | wc -l", changed, "0");
     printf("commit: %s", commit);
     if (strcmp(changed, "0") != 0)
         printf(", %s files changed", changed);

@@ -15,6 +15,9 @@ struct machine_cpu {
 };
 void machine_read_cpu(FILE *cpuinfo, struct machine_cpu *cpu);
 
+/* The first line of what a shell command prints; fallback: it prints nothing. */
+void machine_ask(const char *command, char text[MACHINE_TEXT_MAX], const char *fallback);
+
 /* Prints CPU, caches, governor, load, system, commit and compiler, a line of each. Does nothing
  * where the environment has BENCH_HEAD=no, as of the later programs of one table. */
 void machine_print(void);

@@ -113,18 +113,29 @@ static bool read_times(const struct peer *peer, int count, double *seconds)
     return fgetc(peer->from) == '\n';
 }
 
+void peer_watch_start(struct peer_watch *watch, const struct peer *peer)
+{
+    *watch =
+        (struct peer_watch){ seconds_of(CLOCK_MONOTONIC), peer_cpu_s(peer->pid), machine_busy_s() };
+}
+
+void peer_watch_stop(const struct peer_watch *watch, struct peer *peer)
+{
+    const double cpu_s = peer_cpu_s(peer->pid) - watch->cpu_s;
+    peer->cpu_s += cpu_s;
+    peer->clock_s += seconds_of(CLOCK_MONOTONIC) - watch->clock_s;
+    peer->others_s += machine_busy_s() - watch->busy_s - cpu_s;
+}
+
 bool peer_time(struct peer *peer, int count, double *seconds)
 {
-    const double begin_s = seconds_of(CLOCK_MONOTONIC), begin_cpu_s = peer_cpu_s(peer->pid);
-    const double begin_busy_s = machine_busy_s();
+    struct peer_watch watch;
 
+    peer_watch_start(&watch, peer);
     set_free(peer);
     fprintf(peer->to, "run %d\n", count + 1);
     const bool done = stand_still(peer, read_times(peer, count, seconds));
-    const double cpu_s = peer_cpu_s(peer->pid) - begin_cpu_s;
-    peer->cpu_s += cpu_s;
-    peer->clock_s += seconds_of(CLOCK_MONOTONIC) - begin_s;
-    peer->others_s += machine_busy_s() - begin_busy_s - cpu_s;
+    peer_watch_stop(&watch, peer);
     return done;
 }
 

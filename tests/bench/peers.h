@@ -14,7 +14,8 @@ struct peer {
     const char *setting;     /* NAME=VALUE of its environment, or NULL */
     const char *interpreter; /* NULL: program is a binary beside the bench */
     const char *program;
-    bool takes_bf16; /* heeds BENCH_BF16 */
+    const char *version; /* a shell command that prints it, or NULL */
+    bool takes_bf16;     /* heeds BENCH_BF16 */
     bool is_there;
     pid_t pid;
     FILE *to, *from;
@@ -39,6 +40,13 @@ bool peer_time(struct peer *peer, int count, double *seconds);
 enum { PEER_BUSY_PERCENT = 80 };
 
 bool peer_is_busy(double cpu_s, double could_s);
+
+/* What a peer took, that another way than peer_time() runs: called before and behind a run. */
+struct peer_watch {
+    double clock_s, cpu_s, busy_s;
+};
+void peer_watch_start(struct peer_watch *watch, const struct peer *peer);
+void peer_watch_stop(const struct peer_watch *watch, struct peer *peer);
 
 /* The CPU seconds that so many threads could take in clock_s: all of it, or what others have left
  * of a machine of so many CPUs. */

@@ -7,6 +7,7 @@
 
 #include "models/model/model_tensors.h"
 
+#include <dlfcn.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -374,4 +375,18 @@ void traffic_onnx_encoder(const char *folder, const struct traffic_checkpoint *s
     if (fclose(file) != 0 || failed)
         abort();
     model_tensors_free(&tensors);
+}
+
+/* By the first two functions of onnxruntime_c_api.h. */
+const char *traffic_onnx_version(const char *path)
+{
+    struct api_base {
+        const void *(*get_api)(uint32_t version);
+        const char *(*get_version)(void);
+    };
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    const struct api_base *(*get_base)(void) = NULL;
+    if (library)
+        get_base = (const struct api_base *(*)(void))(uintptr_t)dlsym(library, "OrtGetApiBase");
+    return get_base ? get_base()->get_version() : "not known";
 }

@@ -10,4 +10,7 @@
  * ends the program. */
 void traffic_onnx_encoder(const char *folder, const struct traffic_checkpoint *shape);
 
+/* What libonnxruntime.so at this path says of its version; "not known" where it does not. */
+const char *traffic_onnx_version(const char *path);
+
 #endif

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #ifdef __x86_64__
+#include <immintrin.h>
 #define TARGET(features) __attribute__((target(features)))
 #else
 #define TARGET(features)
@@ -57,6 +58,70 @@ double yardstick_flops(const char *table)
                                    : chains16(factor);
     return 2.0 * lanes * CHAINS * ROUNDS / (cpu_s() - begin + 0.0 * (double)sum);
 }
+
+#ifdef __x86_64__
+
+enum { DOT_LANES = 16, DOT_BYTES = 4, TILES = 4, TILE_ROWS = 16, TILE_BYTES = 64 };
+
+TARGET("avx512f,avx512vnni") static int chain_dots(int byte)
+{
+    __m512i sums[CHAINS], total = _mm512_setzero_si512();
+    const __m512i factor = _mm512_set1_epi8((char)byte);
+    for (int c = 0; c < CHAINS; c++)
+        sums[c] = _mm512_set1_epi32(c);
+    for (int i = 0; i < ROUNDS; i++)
+        for (int c = 0; c < CHAINS; c++)
+            sums[c] = _mm512_dpbusd_epi32(sums[c], factor, factor);
+    for (int c = 0; c < CHAINS; c++)
+        total = _mm512_add_epi32(total, sums[c]);
+    return _mm512_reduce_add_epi32(total);
+}
+
+double yardstick_dots(void)
+{
+    static volatile int byte = 1;
+    if (!__builtin_cpu_supports("avx512vnni"))
+        return 0;
+    const double begin = cpu_s();
+    const int sum = chain_dots(byte);
+    return 2.0 * DOT_LANES * DOT_BYTES * CHAINS * ROUNDS / (cpu_s() - begin + 0.0 * sum);
+}
+
+double yardstick_tiles(void)
+{
+    struct {
+        uint8_t palette, first_row, none[14];
+        uint16_t bytes[16];
+        uint8_t rows[16];
+    } config = { .palette = 1 };
+    for (int t = 0; t < TILES + 2; t++) {
+        config.bytes[t] = TILE_BYTES;
+        config.rows[t] = TILE_ROWS;
+    }
+    __asm__ volatile("ldtilecfg %0\n\ttilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\t"
+                     "tilezero %%tmm3\n\ttilezero %%tmm4\n\ttilezero %%tmm5" ::"m"(config));
+    const double begin = cpu_s();
+    for (int i = 0; i < ROUNDS; i++)
+        __asm__ volatile("tdpbf16ps %%tmm5, %%tmm4, %%tmm0\n\ttdpbf16ps %%tmm5, %%tmm4, %%tmm1\n\t"
+                         "tdpbf16ps %%tmm5, %%tmm4, %%tmm2\n\ttdpbf16ps %%tmm5, %%tmm4, %%tmm3" ::);
+    const double seconds = cpu_s() - begin;
+    __asm__ volatile("tilerelease" ::);
+    return 2.0 * TILE_ROWS * TILE_ROWS * (TILE_BYTES / 2) * TILES * ROUNDS / seconds;
+}
+
+#else
+
+double yardstick_dots(void)
+{
+    return 0;
+}
+
+double yardstick_tiles(void)
+{
+    return 0;
+}
+
+#endif
 
 /* Four streams, as keys and values of two tiles are. */
 #define MAKE_READ(name, vec, features)                                                             \

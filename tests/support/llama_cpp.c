@@ -93,17 +93,23 @@ void llama_cpp_need(void)
 
 /* ------------------------------------------------------------------ loading -- */
 
-/* Opens the library whose file's name begins so. */
-static void *open_library(const char *folder, const char *begin)
+/* The path of the library whose file's name begins so. */
+static void find_library(char path[PATH_BYTES], const char *folder, const char *begin)
 {
-    char path[PATH_BYTES] = "";
+    path[0] = '\0';
     DIR *files = opendir(folder);
     if (!files)
         fail_msg("LLAMA_CPP is no folder: %s", folder);
     for (const struct dirent *file = readdir(files); file; file = readdir(files))
         if (strncmp(file->d_name, begin, strlen(begin)) == 0)
-            snprintf(path, sizeof path, "%s/%s", folder, file->d_name);
+            snprintf(path, PATH_BYTES, "%s/%s", folder, file->d_name);
     closedir(files);
+}
+
+static void *open_library(const char *folder, const char *begin)
+{
+    char path[PATH_BYTES];
+    find_library(path, folder, begin);
     void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         fail_msg("%s: %s", begin, dlerror());
@@ -117,6 +123,19 @@ static void find_function(void *library, const char *name, void *pointer)
     if (!found)
         fail_msg("%s: %s", name, dlerror());
     memcpy(pointer, &found, sizeof found);
+}
+
+const char *llama_cpp_version(char text[LLAMA_CPP_VERSION_BYTES])
+{
+    const char *folder = getenv("LLAMA_CPP"), *(*version)(void), *(*commit)(void);
+    char path[PATH_BYTES];
+    find_library(path, folder, "libllama.");
+    void *library = open_library(folder, "libggml-base.");
+    find_function(library, "ggml_version", &version);
+    find_function(library, "ggml_commit", &commit);
+    snprintf(text, LLAMA_CPP_VERSION_BYTES, "%.60s, ggml %.40s (%.40s)", strrchr(path, '/') + 1,
+             version(), commit());
+    return text;
 }
 
 /* Keeps the errors of the library. */

@@ -9,6 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* "libllama.v0.5.0.so, ggml 0.9.5 (1a2b3c4)": the name of its library, and what ggml says of
+ * itself. */
+enum { LLAMA_CPP_VERSION_BYTES = 160 };
+const char *llama_cpp_version(char text[LLAMA_CPP_VERSION_BYTES]);
+
 /* Skips the running test where there is no such folder. */
 void llama_cpp_need(void);
 
