@@ -266,19 +266,20 @@ void infer_batch_expect(struct infer_cost *cost, const struct infer_request *req
 void infer_cost_start(const struct infer_cost *cost, enum infer_phase phase,
                       struct infer_stopwatch *watch)
 {
-    *watch = cost->measured[phase] ? (struct infer_stopwatch){ clock_thread_ns(), clock_now_ns() }
-                                   : (struct infer_stopwatch){ .clock_ns = 0 };
+    *watch = (struct infer_stopwatch){ .is_on = cost->measured[phase] };
+    if (watch->is_on)
+        watch->task = clock_task_begin();
 }
 
 void infer_cost_stop(struct infer_cost *cost, enum infer_phase phase,
                      const struct infer_stopwatch *watch)
 {
-    if (!cost->measured[phase] || watch->clock_ns == 0) /* what was planned since is not measured */
+    if (!watch->is_on || !cost->measured[phase]) /* what was planned since is not measured */
         return;
-    atomic_fetch_add_explicit(&cost->clock_ns[phase], clock_now_ns() - watch->clock_ns,
+    const int64_t cpu_ns = clock_task_end(&watch->task);
+    atomic_fetch_add_explicit(&cost->clock_ns[phase], clock_now_ns() - watch->task.begun_ns,
                               memory_order_relaxed);
-    atomic_fetch_add_explicit(&cost->cpu_ns[phase], clock_thread_ns() - watch->cpu_ns,
-                              memory_order_relaxed);
+    atomic_fetch_add_explicit(&cost->cpu_ns[phase], cpu_ns, memory_order_relaxed);
 }
 
 /* The amounts of a phase may be other than at its prediction: batches take products away. */

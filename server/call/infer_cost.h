@@ -4,6 +4,7 @@
 #ifndef ATTND_INFER_COST_H
 #define ATTND_INFER_COST_H
 
+#include "base/clock.h"
 #include "call/admission.h"
 #include "call/infer.h"
 #include "http/http.h"
@@ -92,7 +93,8 @@ void infer_batch_expect(struct infer_cost *cost, const struct infer_request *req
 /* Called around all that a worker does for the request, also by tasks that run at the same time.
  * Reading the CPU clock costs time, so only some of the short phases are measured. */
 struct infer_stopwatch {
-    int64_t cpu_ns, clock_ns;
+    bool is_on;
+    struct clock_task task;
 };
 void infer_cost_start(const struct infer_cost *cost, enum infer_phase phase,
                       struct infer_stopwatch *watch);

@@ -140,10 +140,10 @@ static void give_up_group(struct batch *batch)
 
 static void run_product(struct batch *batch, int64_t task, const struct worker *worker)
 {
-    const int64_t begun_ns = clock_now_ns(), begun_cpu_ns = clock_thread_ns();
+    const struct clock_task clock_task = clock_task_begin();
     attn_layer_product_run(batch->calls, batch->count, batch->product, task, worker->workspace);
-    atomic_fetch_add(&batch->cpu_ns, clock_thread_ns() - begun_cpu_ns);
-    atomic_fetch_add(&batch->clock_ns, clock_now_ns() - begun_ns);
+    atomic_fetch_add(&batch->cpu_ns, clock_task_end(&clock_task));
+    atomic_fetch_add(&batch->clock_ns, clock_now_ns() - clock_task.begun_ns);
 }
 
 /* Returns the CPU time of the product. */

@@ -176,6 +176,7 @@ static void settle(struct scheduler *scheduler, struct job *job)
         job_order_put(&scheduler->order, job);
     else
         job_order_remove(&scheduler->order, job);
+    atomic_store_explicit(&scheduler->has_task, scheduler->order.count > 0, memory_order_relaxed);
 }
 
 static void begin_stage(struct scheduler *scheduler, struct job *job, int64_t task_count)
@@ -183,6 +184,7 @@ static void begin_stage(struct scheduler *scheduler, struct job *job, int64_t ta
     job->stage++;
     job->task_count = task_count;
     job->next_task = 0;
+    job->run_tasks = job->run_task_ns = 0;
     settle(scheduler, job);
 }
 
@@ -203,26 +205,6 @@ void scheduler_go_on(struct scheduler *scheduler, struct job *job, int64_t task_
     } else if (job->tasks_running == 0 && !(job->outcome == JOB_FINISHED && job->waits)) {
         end_job(scheduler, job);
     }
-}
-
-/* The time of a task is CPU time: by the clock, a task that waits for a CPU behind the tasks of
- * long jobs would look long itself, and the spare thread would not run it. Reading the CPU clock
- * costs more than the smallest tasks, so tiny jobs are charged the time by the clock, DELAYED_NS at
- * most. */
-enum { TINY_NS = 100000, DELAYED_NS = 1000000 };
-
-int64_t scheduler_begin_time(const struct job *job)
-{
-    const int64_t rest_ns = job_order_rest_ns(job);
-    return rest_ns > 0 && rest_ns <= TINY_NS ? -1 : clock_thread_ns();
-}
-
-int64_t scheduler_end_time(int64_t begun_ns, int64_t begun_cpu_ns)
-{
-    if (begun_cpu_ns >= 0)
-        return clock_thread_ns() - begun_cpu_ns;
-    const int64_t spent_ns = clock_now_ns() - begun_ns;
-    return spent_ns < DELAYED_NS ? spent_ns : DELAYED_NS;
 }
 
 /* The caller's task still counts as running, so no other thread ends the stage or the job. */
@@ -262,12 +244,32 @@ static bool is_awaiting_worker(const struct scheduler *scheduler, const struct j
            && job->next_task + 1 < job->task_count && job_order_rest_ns(job) > SCHEDULER_SPREAD_NS;
 }
 
-void scheduler_run_task(struct scheduler *scheduler, struct job *job,
-                        struct scheduler_thread *thread, int64_t now_ns)
+/* To take a task and to end it costs some microseconds of all workers, for they wait for each
+ * other. So a worker takes a run of tasks, where those of the stage are short: of RUN_NS, of twice
+ * as many as the last one, in case that the tasks grow, and of no more than half of its part of
+ * those left, so that all workers end together. */
+enum { RUN_NS = 50000 };
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t run_length(const struct scheduler *scheduler, const struct job *job)
+{
+    const int64_t part = (job->task_count - job->next_task) / (2 * scheduler->worker_count);
+    const int64_t length =
+        job->run_tasks > 0 ? least(RUN_NS / job->run_task_ns, 2 * job->run_tasks) : 1;
+    return length > 1 && part > 1 ? least(length, part) : 1;
+}
+
+void scheduler_run_tasks(struct scheduler *scheduler, struct job *job,
+                         struct scheduler_thread *thread, int64_t most, int64_t now_ns)
 {
     const bool is_awaiting = is_awaiting_worker(scheduler, job);
     const int64_t charged_ns = job_order_begin(&scheduler->order, job);
-    const int64_t task = job->next_task++;
+    const int64_t first = job->next_task, count = least(run_length(scheduler, job), most);
+    job->next_task += count;
     const int slot = __builtin_ctzll(~job->slots);
     job->tasks_running++;
     job->slots |= UINT64_C(1) << slot;
@@ -276,17 +278,22 @@ void scheduler_run_task(struct scheduler *scheduler, struct job *job,
     if (scheduler->order.count > 0) /* this thread may have been the last free worker */
         scheduler_wake(scheduler, 0, now_ns);
 
-    const int64_t begun_cpu_ns = scheduler_begin_time(job);
+    /* By the clock, a task that waits for a CPU behind the tasks of long jobs would look long
+     * itself, and the spare thread would not run it. */
+    const struct clock_task clock_task = clock_task_begin();
 
     pthread_mutex_unlock(&scheduler->mutex);
     if (is_awaiting)
         sched_yield(); /* it comes, and leaves for another CPU */
-    job->kind->run(job, job->stage, task, &thread->worker);
-    const int64_t spent_ns = scheduler_end_time(now_ns, begun_cpu_ns);
+    for (int64_t task = first; task < first + count; task++)
+        job->kind->run(job, job->stage, task, &thread->worker);
+    const int64_t spent_ns = clock_task_end(&clock_task);
     offer_cpu(thread, spent_ns);
     pthread_mutex_lock(&scheduler->mutex);
 
     job->slots &= ~(UINT64_C(1) << slot);
+    job->run_tasks = count;
+    job->run_task_ns = spent_ns / count + 1;
     count_time(scheduler, job, charged_ns, spent_ns);
     if (job->tasks_running == 1 && job->next_task == job->task_count) {
         end_stage(scheduler, job);
@@ -307,6 +314,7 @@ static void admit(struct scheduler *scheduler, struct job *job, int64_t now_ns)
     job->task_count = 1;
     job->next_task = job->tasks_running = 0;
     job->slots = 0;
+    job->run_tasks = job->run_task_ns = 0;
     job->continued = -1;
     job->cost_read_ns = job->remaining_ns = 0;
     job_order_admit(&scheduler->order, job, now_ns);

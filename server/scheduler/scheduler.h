@@ -1,9 +1,10 @@
 /* scheduler.h - A bounded queue of jobs, and the threads that run their tasks.
  *
  * A job runs in stages. Stage 0 is one task; after the last task of a stage the job says how many
- * tasks the next stage has, 0 when the job is over. A worker takes one task at a time, from the job
- * that is first by priority and by its remaining cost (job_order.h). So a job that is alone uses
- * every worker, and a short job waits for one task of a long job at the most. Where long jobs hold
+ * tasks the next stage has, 0 when the job is over. A worker takes one task at a time, or a run of
+ * the shortest ones, from the job that is first by priority and by its remaining cost
+ * (job_order.h). So a job that is alone uses every worker, and a short job waits for one task of a
+ * long job at the most. Where long jobs hold
  * every worker, a short job does not wait at all: a spare thread runs its tasks beside them, and
  * the kernel shares the CPUs.
  *
@@ -83,8 +84,10 @@ struct job {
     enum job_outcome outcome;
     int stage;
     int64_t task_count, next_task;
-    int64_t tasks_running; /* claims and the end of a stage count as one each */
+    int64_t tasks_running; /* a run, a claim and the end of a stage count as one each */
     uint64_t slots;        /* a bit for the slot of each running task */
+    int64_t run_tasks;     /* of the last run of this stage that has ended; 0: none has */
+    int64_t run_task_ns;   /* what a task of it took */
     int64_t continued;     /* task_count of a scheduler_continue() that came early; -1: none */
     int64_t ends_ns;       /* the deadline as last read; INT64_MAX: none */
     int64_t cost_read_ns;  /* the cost as last read */

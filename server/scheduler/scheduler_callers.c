@@ -112,14 +112,14 @@ static int64_t run_stages(struct job *job, const struct worker *worker, int64_t 
  * clocks would be a good part of the smallest jobs, so those without a share are charged what was
  * predicted. Where the caller helps, it takes one of the tasks that are left. */
 static void run_here(struct scheduler *scheduler, struct job *job, const struct worker *worker,
-                     int64_t now_ns, int64_t inline_ns, bool helps)
+                     int64_t inline_ns, bool helps)
 {
     int stage;
     const int64_t charged_ns = job_order_begin(&scheduler->order, job);
-    const int64_t begun_cpu_ns = job->share ? scheduler_begin_time(job) : 0;
+    const struct clock_task clock_task = job->share ? clock_task_begin() : (struct clock_task){ 0 };
     pthread_mutex_unlock(&scheduler->mutex);
     const int64_t task_count = run_stages(job, worker, inline_ns, &stage);
-    const int64_t spent_ns = job->share ? scheduler_end_time(now_ns, begun_cpu_ns) : charged_ns;
+    const int64_t spent_ns = job->share ? clock_task_end(&clock_task) : charged_ns;
     pthread_mutex_lock(&scheduler->mutex);
     job_order_finish(&scheduler->order, job, charged_ns, spent_ns);
     job->stage = stage;
@@ -156,7 +156,7 @@ static void help_with(struct scheduler *scheduler, int64_t number, struct schedu
         const int64_t now_ns = clock_now_ns();
         if (!job || now_ns > job->ends_ns)
             return;
-        scheduler_run_task(scheduler, job, seat, now_ns);
+        scheduler_run_tasks(scheduler, job, seat, 1, now_ns);
     }
 }
 
@@ -169,7 +169,7 @@ bool scheduler_run(struct scheduler *scheduler, struct job *job, int64_t inline_
     const bool taken = scheduler_take(scheduler, job, now_ns, seat != NULL);
     if (taken && seat) {
         const int64_t number = job->number;
-        run_here(scheduler, job, &seat->worker, now_ns, inline_ns, help != NULL);
+        run_here(scheduler, job, &seat->worker, inline_ns, help != NULL);
         if (help)
             help_with(scheduler, number, seat, help);
     }
@@ -196,7 +196,7 @@ int64_t scheduler_relieve(struct scheduler *scheduler, int64_t most_ns)
         const int64_t number = job->number;
         cost_ns = rest_ns;
         do
-            scheduler_run_task(scheduler, job, seat, clock_now_ns());
+            scheduler_run_tasks(scheduler, job, seat, 1, clock_now_ns());
         while ((job = job_order_next(&scheduler->order, now_ns)) && job->number == number
                && job_order_rest_ns(job) <= most_ns);
         leave_seat(scheduler, seat);

@@ -11,6 +11,7 @@
 #include "scheduler/job_order.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 enum { SCHEDULER_INLINE_MAX = 16 };
 
@@ -48,7 +49,9 @@ struct scheduler {
     int pin_count;  /* how often the workers were told to pin themselves; 0: never */
     cpu_set_t cpus; /* to which */
     bool spare_idle;
-    int idle_count; /* workers that wait, including those that are being woken */
+    int idle_count;       /* workers that sleep, including those that are being woken */
+    atomic_bool has_task; /* nearly: whether the order has a job. For workers without the mutex */
+    int cpu_count;        /* on which its threads may run */
     int worker_count;
     struct scheduler_thread threads[SCHEDULER_WORKERS_MAX + 1];
     int inline_count; /* callers that run a job themselves, in these seats */
@@ -69,9 +72,10 @@ void scheduler_go_on(struct scheduler *scheduler, struct job *job, int64_t task_
 /* How many tasks of the job may run at once. */
 int scheduler_tasks_at_once(const struct job *job);
 
-/* Takes the next task of job, which is in the order, and runs it to its end. */
-void scheduler_run_task(struct scheduler *scheduler, struct job *job,
-                        struct scheduler_thread *thread, int64_t now_ns);
+/* Takes the next task of job, which is in the order, or a run of up to `most` short ones, and runs
+ * them to their end. */
+void scheduler_run_tasks(struct scheduler *scheduler, struct job *job,
+                         struct scheduler_thread *thread, int64_t most, int64_t now_ns);
 
 /* Stops every job whose deadline is before now_ns, or all jobs where now_ns is INT64_MAX, and ends
  * those without a running task. Returns the next deadline. Releases the mutex to call done. */
@@ -87,12 +91,6 @@ void scheduler_wake(struct scheduler *scheduler, int64_t task_count, int64_t now
 /* The job that the spare thread would run: a short one that no worker has begun and that may run
  * now, where every worker is held by a long job. NULL: there is none. */
 struct job *scheduler_spare_job(const struct scheduler *scheduler, int64_t now_ns);
-
-/* The CPU time of the job's task: what scheduler_begin_time() gives before is passed to
- * scheduler_end_time() after it, with the time of the clock at which it began. With or without the
- * mutex. */
-int64_t scheduler_begin_time(const struct job *job);
-int64_t scheduler_end_time(int64_t begun_ns, int64_t begun_cpu_ns);
 
 /* With or without the mutex: pins the calling thread to the index-th of the allowed CPUs, counting
  * round where there are fewer. Where the kernel refuses, the thread stays unpinned. */

@@ -64,7 +64,7 @@ static void run_next(struct scheduler_thread *self, struct job *job, int64_t now
     self->begun_ns = now_ns;
     self->cpu = sched_getcpu();
     self->held = job_order_rest_ns(job) > SCHEDULER_SHORT_NS;
-    scheduler_run_task(scheduler, job, self, now_ns);
+    scheduler_run_tasks(scheduler, job, self, INT64_MAX, now_ns);
     self->begun_ns = 0;
 }
 
@@ -110,11 +110,52 @@ static void pin(struct scheduler_thread *self)
     worker_cpu_pin(&self->scheduler->cpus, self->index);
 }
 
+static bool has_busy_worker(const struct scheduler *scheduler)
+{
+    for (int i = 0; i < scheduler->worker_count; i++)
+        if (scheduler->threads[i].begun_ns)
+            return true;
+    return false;
+}
+
+static void pause_cpu(void)
+{
+#ifdef __x86_64__
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Between two stages of a job a worker has nothing to do for some microseconds. To sleep and to be
+ * woken takes both threads as long, so it waits for a task awake first: beside a worker that runs,
+ * and where each worker may have a CPU. */
+enum { AWAKE_NS = 50000 };
+
+static void wait_awake(struct scheduler *scheduler)
+{
+    if (scheduler->worker_count > scheduler->cpu_count || !has_busy_worker(scheduler))
+        return;
+    pthread_mutex_unlock(&scheduler->mutex);
+    const int64_t until_ns = clock_now_ns() + AWAKE_NS;
+    while (!atomic_load_explicit(&scheduler->has_task, memory_order_relaxed)
+           && clock_now_ns() < until_ns)
+        pause_cpu();
+    pthread_mutex_lock(&scheduler->mutex);
+}
+
+static void sleep_until_woken(struct scheduler *scheduler)
+{
+    scheduler->idle_count++;
+    pthread_cond_wait(&scheduler->work, &scheduler->mutex);
+    scheduler->idle_count--;
+}
+
 static void *work(void *argument)
 {
     struct scheduler_thread *self = argument;
     struct scheduler *scheduler = self->scheduler;
-    bool was_woken = false;
+    bool was_woken = false, is_awake = false; /* it has waited awake, and found nothing */
     give_way();
     pthread_mutex_lock(&scheduler->mutex);
     while (self->index < scheduler->worker_count && !scheduler->stopping) {
@@ -123,15 +164,17 @@ static void *work(void *argument)
         struct job *job = job_order_next(&scheduler->order, now_ns);
         if (job) {
             const bool has_moved = was_woken && leave_shared_cpu(self, job);
-            was_woken = false;
+            was_woken = is_awake = false;
             if (!has_moved)
                 run_next(self, job, now_ns);
-            continue;
+        } else if (!is_awake) {
+            wait_awake(scheduler);
+            is_awake = true;
+        } else {
+            sleep_until_woken(scheduler);
+            was_woken = true;
+            is_awake = false;
         }
-        scheduler->idle_count++;
-        pthread_cond_wait(&scheduler->work, &scheduler->mutex);
-        scheduler->idle_count--;
-        was_woken = true;
     }
     self->gone = true;
     scheduler_wake(scheduler, scheduler->order.count,
@@ -297,6 +340,8 @@ struct scheduler *scheduler_create(int worker_count, int queue_max, size_t works
     if (!scheduler)
         return NULL;
     init_locks(scheduler);
+    cpu_set_t cpus;
+    scheduler->cpu_count = sched_getaffinity(0, sizeof cpus, &cpus) == 0 ? CPU_COUNT(&cpus) : 0;
     scheduler->timer_ns = INT64_MAX;
     scheduler->queue_max = queue_max;
     scheduler->workspace_bytes = (workspace_bytes + 64) / 64 * 64; /* 0 bytes get an address too */
