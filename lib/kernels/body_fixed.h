@@ -181,26 +181,27 @@ INLINE int quads_of(const enum fixed_form form)
     return form == FORM_BYTES_OF_16 ? 4 : 8;
 }
 
-/* The blocks of outputs from output on, which begin at this input; part: bytes of a row that are
- * there. The last inputs are copied, with nothing behind them. */
-enum { FIXED_LAST_BYTES = 512 };
+/* The blocks of outputs from output on, which begin at this input. The last inputs are copied, with
+ * nothing behind them. */
+struct fixed_last {
+    uint8_t rows[LANES][512];
+};
 
-INLINE void turn_part(const struct fixed_kind *kind, const struct attn_fixed_project *project,
-                      struct blocks_panel *panel, int v, int64_t output, int64_t input)
+INLINE struct blocks_rows rows_of_part(const struct fixed_kind *kind,
+                                       const struct attn_fixed_project *project, int64_t output,
+                                       int64_t input, struct fixed_last *last)
 {
     const int64_t stride = project->weight_stride / kind->numbers * kind->bytes;
     const uint8_t *first =
         (const uint8_t *)project->weight + output * stride + input / kind->numbers * kind->bytes;
     const int64_t count = least_of(project->out - output, LANES), rest = project->in - input;
 
-    if (rest >= ATTN_FIXED_PART) {
-        kind->turn(panel, v, &(struct blocks_rows){ first, stride, count });
-        return;
-    }
-    uint8_t last[LANES][FIXED_LAST_BYTES] = { 0 };
+    if (rest >= ATTN_FIXED_PART)
+        return (struct blocks_rows){ first, stride, count };
+    memset(last, 0, sizeof *last);
     for (int64_t j = 0; j < count; j++)
-        memcpy(last[j], first + j * stride, (size_t)(rest / kind->numbers * kind->bytes));
-    kind->turn(panel, v, &(struct blocks_rows){ last[0], FIXED_LAST_BYTES, count });
+        memcpy(last->rows[j], first + j * stride, (size_t)(rest / kind->numbers * kind->bytes));
+    return (struct blocks_rows){ last->rows[0], sizeof last->rows[0], count };
 }
 
 /* ------------------------------------------------------------------ products of vectors -- */
@@ -226,8 +227,8 @@ struct fixed_chains {
     int64_t ahead_stride, ahead_bytes;
 };
 
-/* The next part would come too late. */
-enum { FIXED_AHEAD = 2 * ATTN_FIXED_PART };
+/* The next parts would come too late. */
+enum { FIXED_AHEAD = 4 * ATTN_FIXED_PART };
 
 /* A part of LANES rows comes into the cache while this one is multiplied: of groups groups each
  * brings its share. */
@@ -364,6 +365,8 @@ static void (*const add_fixed_of[FIXED_FORMS][2][4])(const struct fixed_chains *
     ADD_FIXED_OF(FORM_VALUES_OF_16),
 };
 
+#include "body_fixed_row.h"
+
 /* ------------------------------------------------------------------- rows for vectors -- */
 
 /* The room of one row: digits, units, sums and starts of its groups, for as many inputs as let all
@@ -462,6 +465,10 @@ static void add_span(const struct fixed_kind *kind, const struct attn_fixed_proj
     const int64_t end = least_of(project->in, first + chains->span);
     const int size = quads_of(kind->form) * 4;
     const int64_t stride = project->weight_stride / kind->numbers * kind->bytes;
+    void (*const add_one)(const struct fixed_chains *chains, const struct fixed_lines *lines) =
+        project->row_count == 1 ? add_row_of[kind->form][project->digits - 2] : NULL;
+    struct fixed_lines lines;
+    struct fixed_last last;
 
     chains->ahead_stride = stride;
     chains->ahead_bytes = ATTN_FIXED_PART / kind->numbers * kind->bytes;
@@ -469,12 +476,20 @@ static void add_span(const struct fixed_kind *kind, const struct attn_fixed_proj
         for (int64_t i = first; i < end; i += ATTN_FIXED_PART) {
             const int64_t next = i + FIXED_AHEAD;
             const bool is_last = next >= end;
-            turn_part(kind, project, panel, 0, o, i);
+            const struct blocks_rows weights = rows_of_part(kind, project, o, i, &last);
             chains->group = (i - first) / size;
             chains->count = least_of(end - i, ATTN_FIXED_PART) / size;
             chains->n = project->out - o;
             chains->ahead = (const uint8_t *)project->weight + (is_last ? o + LANES : o) * stride
                             + (is_last ? first + next - end : next) / kind->numbers * kind->bytes;
+            if (add_one != NULL) {
+                find_lines_of[kind->blocks](&lines, panel, &weights);
+                chains->row[0] = rows[0];
+                chains->y[0] = project->y[0] + o;
+                add_one(chains, &lines);
+                continue;
+            }
+            kind->turn(panel, 0, &weights);
             for (int64_t r = 0; r < project->row_count; r += FIXED_ROWS, chains->ahead = NULL)
                 add_rows_of(kind, project, chains, rows, r, o);
         }
@@ -620,10 +635,12 @@ static void lay(struct attn_fixed_panel *to, const struct attn_fixed_project *pr
     const int size = quads_of(kind->form) * 4;
     const int groups = (int)least_of(project->in - input, ATTN_FIXED_PART) / size;
     struct blocks_panel panel;
+    struct fixed_last last;
 
     panel.values = values_of(project->blocks);
     panel.has_infinite = false;
-    turn_part(kind, project, &panel, 0, output, input);
+    const struct blocks_rows weights = rows_of_part(kind, project, output, input, &last);
+    kind->turn(&panel, 0, &weights);
     lay_part_of[kind->form](to, &panel, groups);
     for (int g = 0; g < groups; g++) {
         store(to->by[g], panel.by[g][0]);

@@ -239,24 +239,6 @@ INLINE void turn_integers(const enum attn_blocks blocks, struct blocks_panel *pa
 /* ---------------------------------------------------------------------------------- scales -- */
 
 /* The four bytes that begin offset bytes behind each row. */
-#if VEC_BYTES == 64 && defined(__AVX512F__)
-typedef int32_t eight_words __attribute__((vector_size(32)));
-typedef long long eight_places __attribute__((vector_size(64)));
-
-INLINE uvec turn_word(const uint8_t *const rows[LANES], int64_t offset)
-{
-    eight_places low, high;
-
-    memcpy(&low, rows, sizeof low);
-    memcpy(&high, rows + LANES / 2, sizeof high);
-    const eight_words a =
-        __builtin_ia32_gatherdiv16si((eight_words){ 0 }, NULL, low + offset, (char)-1, 1);
-    const eight_words b =
-        __builtin_ia32_gatherdiv16si((eight_words){ 0 }, NULL, high + offset, (char)-1, 1);
-    return (uvec)__builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
-                                         15);
-}
-#else
 INLINE uvec turn_word(const uint8_t *const rows[LANES], int64_t offset)
 {
     uint32_t words[LANES];
@@ -267,7 +249,6 @@ INLINE uvec turn_word(const uint8_t *const rows[LANES], int64_t offset)
     memcpy(&turned, words, sizeof turned);
     return turned;
 }
-#endif
 
 /* The numbers of binary16 in the low halves of words. */
 INLINE vec low_halves(uvec words)

@@ -26,6 +26,18 @@ INLINE ivec look_up(vec table, ivec index)
 #endif
 }
 
+typedef int32_t quarter_vec __attribute__((vector_size(VEC_BYTES / 4)));
+
+/* Four times. gcc would take a shuffle of these through memory. */
+INLINE ivec repeat(quarter_vec q)
+{
+#ifdef __clang__
+    return __builtin_shufflevector(q, q, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3);
+#else
+    return __builtin_ia32_broadcasti32x4_512(q, (ivec){ 0 }, (uint16_t)-1);
+#endif
+}
+
 #include "body_fixed.h"
 
 const struct attn_fixed_kernels attn_fixed_vnni = {

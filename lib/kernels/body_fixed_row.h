@@ -1,0 +1,232 @@
+/* body_fixed_row.h - the product of one row in fixed point. A part of body_fixed.h.
+ *
+ * Several rows share a panel whose words were transposed, and one row would pay for all of that. It
+ * meets the weights as they lie: a vector has 16 bytes of each of four outputs, and the lanes of an
+ * output are added up behind the products. The sums of a group are exact, so their bits are those
+ * of the panel. Groups of 16 inputs would be added up twice as often, and keep to the panel. */
+#ifndef ATTN_BODY_FIXED_ROW_H
+#define ATTN_BODY_FIXED_ROW_H
+
+#include "body_panel.h"
+#include "fixed.h"
+#include "vector.h"
+
+#include <string.h>
+
+typedef int32_t half_vec __attribute__((vector_size(VEC_BYTES / 2)));
+
+/* The integers of a part of LANES outputs: the group, or of NIBBLES_OF_32 the two, of 32 inputs
+ * that lie together begin step bytes behind the ones before. Integers that are no whole words are
+ * unpacked. */
+struct fixed_lines {
+    const uint8_t *from[LANES];
+    int64_t step;
+    uint8_t unpacked[LANES][ATTN_FIXED_PART];
+};
+
+/* And the scales become those of the panel. */
+INLINE void find_lines(const enum attn_blocks blocks, struct fixed_lines *lines,
+                       struct blocks_panel *panel, const struct blocks_rows *rows)
+{
+    const int halves = layout_of(blocks) >= NIBBLES_OF_16 ? 2 : 1;
+    const int64_t numbers = block_numbers(blocks), bytes = block_bytes(blocks);
+    const uint8_t *row[LANES];
+
+    for (int j = 0; j < LANES; j++) {
+        row[j] = rows->first + (j < rows->count ? j : rows->count - 1) * rows->stride_bytes;
+        if (has_words(blocks)) {
+            lines->from[j] = row[j] + bytes - numbers / halves;
+        } else {
+            row_integers(blocks, lines->unpacked[j], row[j]);
+            lines->from[j] = lines->unpacked[j];
+        }
+    }
+    lines->step = !has_words(blocks) || layout_of(blocks) == NIBBLES_OF_32 ? 32
+                  : numbers == 32                                          ? bytes
+                                                                           : 16;
+    turn_scales(blocks, panel, 0, row);
+}
+
+#define X(NAME, name, numbers, bytes)                                                              \
+    static void find_lines_##name(struct fixed_lines *lines, struct blocks_panel *panel,           \
+                                  const struct blocks_rows *rows)                                  \
+    {                                                                                              \
+        find_lines(ATTN_BLOCKS_##NAME, lines, panel, rows);                                        \
+    }
+ATTN_BLOCKS_MAP(X)
+#undef X
+
+/* --------------------------------------------------------------------------------- lanes -- */
+
+/* 16 bytes at each of four places. */
+INLINE ivec load_four(const uint8_t *a, const uint8_t *b, const uint8_t *c, const uint8_t *d)
+{
+    quarter_vec q[4];
+
+    memcpy(&q[0], a, sizeof q[0]);
+    memcpy(&q[1], b, sizeof q[1]);
+    memcpy(&q[2], c, sizeof q[2]);
+    memcpy(&q[3], d, sizeof q[3]);
+    const half_vec low = __builtin_shufflevector(q[0], q[1], 0, 1, 2, 3, 4, 5, 6, 7);
+    const half_vec high = __builtin_shufflevector(q[2], q[3], 0, 1, 2, 3, 4, 5, 6, 7);
+    return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+
+INLINE ivec load_two(const uint8_t *a, const uint8_t *b)
+{
+    half_vec h[2];
+
+    memcpy(&h[0], a, sizeof h[0]);
+    memcpy(&h[1], b, sizeof h[1]);
+    return __builtin_shufflevector(h[0], h[1], 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
+                                   15);
+}
+
+/* The 32 bytes at four places: the first 16 of each, and the others. */
+INLINE void load_lines(ivec line[2], const uint8_t *a, const uint8_t *b, const uint8_t *c,
+                       const uint8_t *d)
+{
+    const ivec ab = load_two(a, b), cd = load_two(c, d);
+
+    line[0] =
+        __builtin_shufflevector(ab, cd, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27);
+    line[1] =
+        __builtin_shufflevector(ab, cd, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+}
+
+/* Lane 4 r + q is the sum of quarter r of vector q. */
+INLINE ivec add_quarters(const ivec v[4])
+{
+    ivec pairs[2];
+
+    UNROLL
+    for (int i = 0; i < 2; i++)
+        pairs[i] = __builtin_shufflevector(v[2 * i], v[2 * i + 1], 0, 16, 1, 17, 4, 20, 5, 21, 8,
+                                           24, 9, 25, 12, 28, 13, 29)
+                   + __builtin_shufflevector(v[2 * i], v[2 * i + 1], 2, 18, 3, 19, 6, 22, 7, 23, 10,
+                                             26, 11, 27, 14, 30, 15, 31);
+    return __builtin_shufflevector(pairs[0], pairs[1], 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12,
+                                   13, 28, 29)
+           + __builtin_shufflevector(pairs[0], pairs[1], 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27,
+                                     14, 15, 30, 31);
+}
+
+/* ------------------------------------------------------------------------------ products -- */
+
+/* Unsigned bytes of a half of group k of those that lie together. */
+INLINE ivec bytes_of_half(const enum fixed_form form, const ivec line[2], int k, int half,
+                          vec values)
+{
+    if (form == FORM_BYTES_OF_32)
+        return (ivec)((uvec)line[half] ^ 0x80808080u);
+    const bool is_of_32 = form == FORM_NIBBLES_OF_32;
+    const uvec words = (uvec)line[is_of_32 ? half : 0];
+    const ivec nibbles = (ivec)(words >> 4 * (is_of_32 ? k : half) & 0x0f0f0f0fu);
+    return form == FORM_VALUES_OF_16 ? look_up(values, nibbles) : nibbles;
+}
+
+INLINE ivec repeat_quarter(const int8_t *digits)
+{
+    quarter_vec q;
+
+    memcpy(&q, digits, sizeof q);
+    return repeat(q);
+}
+
+/* The sums of group g, which is the k-th of its lines. */
+INLINE void sum_group(const enum fixed_form form, const int digits,
+                      const struct fixed_chains *chains, int g, int k, ivec lines[4][2], ivec *sums)
+{
+    const struct fixed_row *row = &chains->row[0];
+    const int64_t group = chains->group + g;
+    ivec parts[FIXED_DIGITS][4] = { { { 0 } } };
+
+    UNROLL
+    for (int half = 0; half < 2; half++) {
+        ivec digit[FIXED_DIGITS];
+        UNROLL
+        for (int d = 0; d < digits; d++)
+            digit[d] = repeat_quarter(row->digits + d * chains->span + group * 32 + half * 16);
+        UNROLL
+        for (int q = 0; q < 4; q++) {
+            const ivec bytes = bytes_of_half(form, lines[q], k, half, chains->values);
+            UNROLL
+            for (int d = 0; d < digits; d++)
+                parts[d][q] = dot_bytes(parts[d][q], bytes, digit[d]);
+        }
+    }
+    UNROLL
+    for (int d = 0; d < digits; d++)
+        sums[d] = add_quarters(parts[d]) + row->starts[d * chains->groups + group];
+}
+
+INLINE void add_row(const enum fixed_form form, const int digits, const struct fixed_chains *chains,
+                    const struct fixed_lines *lines)
+{
+    const bool is_of_16 = form == FORM_NIBBLES_OF_16 || form == FORM_VALUES_OF_16;
+    const int together = form == FORM_NIBBLES_OF_32 ? 2 : 1, groups = ATTN_FIXED_PART / 32;
+    vec y = chains->n >= LANES ? load(chains->y[0]) : load_part(chains->y[0], chains->n);
+
+    KEEP_ROLLED
+    for (int g = 0; g < groups; g += together) {
+        const int64_t at = g / together * lines->step;
+        ivec line[4][2];
+        for (int k = 0; chains->ahead != NULL && k < together; k++)
+            prefetch_part(chains, g + k, groups);
+        UNROLL
+        for (int q = 0; q < 4; q++) {
+            const uint8_t *const from[4] = { lines->from[q] + at, lines->from[4 + q] + at,
+                                             lines->from[8 + q] + at, lines->from[12 + q] + at };
+            if (is_of_16)
+                line[q][0] = line[q][1] = load_four(from[0], from[1], from[2], from[3]);
+            else
+                load_lines(line[q], from[0], from[1], from[2], from[3]);
+        }
+        UNROLL
+        for (int k = 0; k < together; k++) {
+            ivec sums[FIXED_DIGITS];
+            if (g + k >= chains->count)
+                break;
+            sum_group(form, digits, chains, g + k, k, line, sums);
+            y = add_group(chains, &chains->row[0], g + k, 32, digits, sums, y);
+        }
+    }
+    if (chains->n >= LANES)
+        store(chains->y[0], y);
+    else
+        store_part(chains->y[0], y, chains->n);
+}
+
+#define ADD_ROW(form, digits)                                                                      \
+    static void add_row_##form##_##digits(const struct fixed_chains *chains,                       \
+                                          const struct fixed_lines *lines)                         \
+    {                                                                                              \
+        add_row(form, digits, chains, lines);                                                      \
+    }
+#define ADD_ROW_OF(form) [form] = { add_row_##form##_2, add_row_##form##_3 }
+ADD_ROW(FORM_BYTES_OF_32, 2)
+ADD_ROW(FORM_BYTES_OF_32, 3)
+ADD_ROW(FORM_NIBBLES_OF_16, 2)
+ADD_ROW(FORM_NIBBLES_OF_16, 3)
+ADD_ROW(FORM_NIBBLES_OF_32, 2)
+ADD_ROW(FORM_NIBBLES_OF_32, 3)
+ADD_ROW(FORM_VALUES_OF_16, 2)
+ADD_ROW(FORM_VALUES_OF_16, 3)
+
+/* The indices: form, and digits less two. */
+static void (*const add_row_of[FIXED_FORMS][2])(const struct fixed_chains *chains,
+                                                const struct fixed_lines *lines) = {
+    ADD_ROW_OF(FORM_BYTES_OF_32),
+    ADD_ROW_OF(FORM_NIBBLES_OF_16),
+    ADD_ROW_OF(FORM_NIBBLES_OF_32),
+    ADD_ROW_OF(FORM_VALUES_OF_16),
+};
+
+static void (*const find_lines_of[])(struct fixed_lines *lines, struct blocks_panel *panel,
+                                     const struct blocks_rows *rows) = {
+#define X(NAME, name, numbers, bytes) find_lines_##name,
+    ATTN_BLOCKS_MAP(X)
+#undef X
+};
+
+#endif
