@@ -299,4 +299,26 @@ TEST(a_completion_goes_on_from_states)
     session_wait_until_empty(&client);
 }
 
+/* Keys and values of 1000 rows take 64 KiB in each of two layers: more than all sessions may hold,
+ * though no layer alone takes that. */
+TEST(an_append_that_never_fits)
+{
+    struct daemon small;
+    struct http_client own;
+    daemon_start_with(&small, "--models", directory, "--session-memory-max", "100KiB", NULL);
+    http_client_init(&own, small.port);
+    session_make(&own, JSON({"model":"lfm2","id":"small"}));
+    cJSON_Delete(send_to(&own, "small", 0, 100));
+    struct request_text body = { .data = NULL };
+    request_text_add(&body, "{\"layers\":[],\"outputs\":[],\"tokens\":[1");
+    for (int i = 1; i < 1000; i++)
+        request_text_add(&body, ",2");
+    request_text_add(&body, "]}");
+    session_refused(&own, "small", "trace", body.data, 413, "too_large", "never have room");
+    assert_true(session_number(&own, "small", "kv_len") == 100);
+    free(body.data);
+    http_client_free(&own);
+    daemon_kill(&small);
+}
+
 ALL_TESTS(set_up, clean_up);

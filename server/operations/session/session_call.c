@@ -184,12 +184,37 @@ static bool is_kept(const struct session_step *step)
     return step->rows && step->rows != &step->retry && step->appends;
 }
 
+/* What the append of a layer takes at the least. A page that its earlier rows moved to stays, and
+ * is not counted as taken. */
+static size_t append_bytes(const struct session_rows *rows, size_t taken)
+{
+    const size_t own = rows->is_state ? 0 : session_shape_bytes(&rows->shape, rows->appended);
+    return own > taken ? own : taken;
+}
+
+/* An append to several layers that has no room where all else is gone never has any. */
+static void explain_full(const struct session_step *step, struct fault *fault)
+{
+    const struct session_budget *budget = session_store_budget(step->store);
+    size_t bytes = step->rows->bytes_wanted;
+    for (int64_t i = 0; i < step->session->layer_count; i++) {
+        const struct session_layer *other = &step->session->layers[i];
+        if (other != step->layer && other->in_step && other->rows.is_appending)
+            bytes += append_bytes(&other->rows, other->rows.bytes_taken);
+    }
+    if (fault->code == FAULT_FULL && bytes > budget->bytes_max)
+        session_budget_check(budget, bytes, fault);
+}
+
 /* For rows that stay, sessions that were made evictable make room; for others nobody's ends. */
 static bool begin_rows(struct session_step *step, int64_t count, struct fault *fault)
 {
-    return is_kept(step) && count > 0
-               ? session_store_begin_rows(step->store, step->rows, count, fault)
-               : session_rows_begin(step->rows, session_store_budget(step->store), count, fault);
+    if (is_kept(step) && count > 0
+            ? session_store_begin_rows(step->store, step->rows, count, fault)
+            : session_rows_begin(step->rows, session_store_budget(step->store), count, fault))
+        return true;
+    explain_full(step, fault);
+    return false;
 }
 
 static bool open_cache(struct infer_cache *cache, const struct attn_layer *layer, int64_t rows,
