@@ -7,8 +7,9 @@
  * daemon is alone. The models have the shapes of Qwen3-0.6B and Llama-3.2-1B and random parameters;
  * files go to build/gguf/. "prefill" is a trace of so many tokens that answers the prediction of
  * the last; "decode" the mean of some single tokens behind so many, over a session with keys and
- * values in F16. The daemon's time includes HTTP and JSON. "maps" is the daemon alone: a trace that
- * answers the weights of all heads and layers as safetensors, beside one that answers a prediction
+ * values in F16, which goes back to its length after each round. The daemon's time includes HTTP
+ * and JSON. "maps" is the daemon alone: a trace that answers the weights of all heads and layers as
+ * safetensors, beside one that answers a prediction
  * ("without maps"). llama.cpp quantises activations to 8 bits beside quantised weights; the daemon
  * keeps 24. traffic_pass.h describes the table. Words pick the rows whose names have all of them,
  * such as "Q8_0", "decode" and "2 threads"; "quick" is a choice of rows for some minutes. */
@@ -253,34 +254,45 @@ static double trace(const struct contest *contest, struct pass_row *row, int len
     return seconds;
 }
 
-static void drop_session(struct pass_row *row, int number)
+/* The session of a row: what precedes the tokens that are timed is computed once. */
+static void open_session(const struct contest *contest)
 {
-    char path[40];
-    snprintf(path, sizeof path, "/v1/sessions/s%d", number);
-    struct http_response response =
-        http_client_send(&row->client, &(struct http_request){ .method = "DELETE", .path = path });
+    const int length = contest->task->length;
+    char session[200];
+    snprintf(session, sizeof session,
+             "{\"model\":\"%s\",\"id\":\"decode\",\"dtype\":\"f16\",\"ttl\":\"3h\"}",
+             contest->model);
+    call(contest, NULL, "/v1/sessions", session, "");
+    char *body = tokens_body(contest, 0, length, "", PREDICTION);
+    call(contest, NULL, "/v1/sessions/decode/trace", body, "");
+    free(body);
+    if (contest->run)
+        llama_cpp_prefill(contest->run, contest->tokens, length);
+}
+
+static void drop_session(const struct contest *contest)
+{
+    struct http_client client;
+    http_client_init(&client, contest->port);
+    struct http_response response = http_client_send(
+        &client, &(struct http_request){ .method = "DELETE", .path = "/v1/sessions/decode" });
     http_response_free(&response);
+    http_client_free(&client);
 }
 
 static void decode(const struct contest *contest, struct pass_row *row)
 {
-    char session[200], path[60];
-    static int number;
-    snprintf(session, sizeof session, "{\"model\":\"%s\",\"id\":\"s%d\",\"dtype\":\"f16\"}",
-             contest->model, ++number);
-    snprintf(path, sizeof path, "/v1/sessions/s%d/trace", number);
-    call(contest, NULL, "/v1/sessions", session, "");
-    for (int i = 0; i <= STEPS; i++) {
-        const int length = contest->task->length;
-        char *body =
-            tokens_body(contest, i == 0 ? 0 : length + i, i == 0 ? length : 1, "", PREDICTION);
-        if (i == 1)
-            pass_begin(row);
-        call(contest, i == 0 ? NULL : row, path, body, "");
+    const int length = contest->task->length;
+    char cut[40];
+    pass_begin(row);
+    for (int i = 0; i < STEPS; i++) {
+        char *body = tokens_body(contest, length + i, 1, "", PREDICTION);
+        call(contest, row, "/v1/sessions/decode/trace", body, "");
         free(body);
     }
     pass_end(row);
-    drop_session(row, number);
+    snprintf(cut, sizeof cut, "{\"kv_len\":%d}", length);
+    call(contest, NULL, "/v1/sessions/decode/truncate", cut, "");
 }
 
 static void run_own(void *context, struct pass_row *row)
@@ -314,16 +326,16 @@ static double run_peer(void *context, struct pass_row *row)
     const struct task *task = contest->task;
     const int steps = task->kind == DECODE ? STEPS : 1;
     struct peer_watch watch;
-    if (task->kind == DECODE)
-        llama_cpp_prefill(contest->run, contest->tokens, task->length);
     peer_watch_start(&watch, &contest->process);
     const double begin_s = now_s(contest->threads);
     if (task->kind == PREFILL)
         llama_cpp_prefill(contest->run, contest->tokens, task->length);
-    for (int i = 1; task->kind == DECODE && i <= STEPS; i++)
+    for (int i = 0; task->kind == DECODE && i < STEPS; i++)
         llama_cpp_step(contest->run, contest->tokens[task->length + i]);
     const double seconds = (now_s(contest->threads) - begin_s) / steps;
     peer_watch_stop(&watch, &contest->process);
+    if (task->kind == DECODE)
+        llama_cpp_cut(contest->run, task->length);
     row->busy = (struct ratio_peer){ contest->process.cpu_s, peer_could_of(&contest->process) };
     return seconds;
 }
@@ -399,9 +411,13 @@ static void run_task(struct contest *contest, struct traffic_server *server, con
                             .server = server,
                             .work = work_of(contest->shape, contest->task, type) };
     contest->process = (struct peer){ .pid = getpid(), .threads = contest->threads };
+    if (contest->task->kind == DECODE)
+        open_session(contest);
     pass_measure(&row,
                  &(struct pass_contest){ contest, run_own, has_maps ? run_without : run_peer },
                  options);
+    if (contest->task->kind == DECODE)
+        drop_session(contest);
 }
 
 static void run_threads(struct contest *contest, const char *path, const char *type,

@@ -39,6 +39,10 @@ double ratio_describe(char text[RATIO_BYTES], double *ratios, int count,
         peer_describe_idle(text, peer->cpu_s, peer->could_s);
         return 0;
     }
+    if (count < RATIO_ROUNDS_MIN) {
+        snprintf(text, RATIO_BYTES, "%d round%s", count, count > 1 ? "s" : "");
+        return 0;
+    }
     const double spread = ratio_spread(ratios, count);
     if (!(spread * 100 <= RATIO_SPREAD_PERCENT)) {
         snprintf(text, RATIO_BYTES, "spread %.0f%%",

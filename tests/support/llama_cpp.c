@@ -75,6 +75,7 @@ struct batch {
              (const void *, const char *, int32_t, int32_t *, int32_t, bool, bool))                \
     FUNCTION(void *, get_memory, (const void *))                                                   \
     FUNCTION(void, memory_clear, (void *, bool))                                                   \
+    FUNCTION(bool, memory_seq_rm, (void *, int32_t, int32_t, int32_t))                             \
     FUNCTION(void, log_set, (void (*)(int, const char *, void *), void *))                         \
     FUNCTION(void, free, (void *))                                                                 \
     FUNCTION(void, model_free, (void *))
@@ -345,4 +346,10 @@ void llama_cpp_prefill(struct llama_cpp_run *run, const int32_t *tokens, int cou
 void llama_cpp_step(struct llama_cpp_run *run, int32_t token)
 {
     append(run, &token, 1);
+}
+
+void llama_cpp_cut(struct llama_cpp_run *run, int length)
+{
+    assert_true(llama.memory_seq_rm(llama.get_memory(run->context), 0, length, -1));
+    run->length = length;
 }

@@ -47,4 +47,7 @@ void llama_cpp_run_close(struct llama_cpp_run *run);
 void llama_cpp_prefill(struct llama_cpp_run *run, const int32_t *tokens, int count);
 void llama_cpp_step(struct llama_cpp_run *run, int32_t token);
 
+/* Forgets all tokens of the sequence but its first. */
+void llama_cpp_cut(struct llama_cpp_run *run, int length);
+
 #endif

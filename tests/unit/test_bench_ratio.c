@@ -23,8 +23,16 @@ static void expect_said(const char *wanted, double ratio, const char *rounds,
 TEST(a_ratio_is_the_median_of_its_rounds)
 {
     expect_said("1.24", 1.24, "1.25 1.23 1.24", &BUSY);
-    expect_said("1.50", 1.5, "1.52 1.48", &BUSY);
-    expect_said("0.98", 0.98, "0.98", &BUSY);
+    expect_said("1.50", 1.5, "1.52 1.51 1.48 1.49", &BUSY);
+}
+
+/* They do not say how far they would lie apart. */
+TEST(few_rounds_give_no_ratio)
+{
+    expect_said("1 round", 0, "0.98", &BUSY);
+    expect_said("2 rounds", 0, "1.5 1.5", &BUSY);
+    expect_said("1.50", 1.5, "1.5 1.5 1.5", &BUSY);
+    expect_said("not busy: 40% CPU", 0, "1.5", &IDLE);
 }
 
 /* One round of five that something disturbed is not in the middle half. */
