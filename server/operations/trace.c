@@ -171,8 +171,13 @@ static void say_transcript(struct writer *writer, const char *name, const struct
         *--end = '\0';
     while (begin && *begin == ' ')
         begin++;
-    if (fault.code == FAULT_NONE && text.failed == FAULT_NONE && begin)
-        writer->kind->string(writer, name, begin);
+    if (fault.code == FAULT_NONE && text.failed == FAULT_NONE && begin) {
+        const char *kept = arena_strdup(writer->arena, begin); /* a file is written later */
+        if (kept)
+            writer->kind->string(writer, name, kept);
+        else
+            fault_no_memory(writer->fault);
+    }
     text_free(&text);
 }
 

@@ -11,6 +11,7 @@
 #include "forward_block.h"
 #include "published_client.h"
 #include "request_text.h"
+#include "tensor_body.h"
 #include "test.h"
 #include "trace_client.h"
 
@@ -580,6 +581,13 @@ static void expect_letters(const char *fields, const char *transcript)
                         "[\"<pad>\",\"<s>\",\"</s>\",\"<unk>\",\"|\",\"A\",\"B\",\"C\",\"'\"]");
     free(labels);
     cJSON_Delete(answer);
+    struct http_response file = tensor_body_post_json(&client, "/v1/trace", body.data);
+    cJSON *header = tensor_body_header(&file);
+    const cJSON *metadata = cJSON_GetObjectItemCaseSensitive(header, "__metadata__");
+    assert_string_equal(
+        cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(metadata, "transcript")), transcript);
+    cJSON_Delete(header);
+    http_response_free(&file);
     free(body.data);
 }
 
