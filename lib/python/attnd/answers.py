@@ -1,5 +1,6 @@
 """What a daemon answers: faults as exceptions, bodies as safetensors, fields by name."""
 
+import base64
 import json
 import struct
 
@@ -119,7 +120,7 @@ _TENSOR_DTYPES = {"float32": "F32", "float64": "F64", "float16": "F16", "bfloat1
 _ARRAY_DTYPES = {name: kind for kind, name in _TENSOR_DTYPES.items()}
 # Fields that are texts; all others are JSON in the metadata.
 _TEXTS = {"model", "normalizer", "precision", "text", "pair", "decoder_text", "trace", "session", "owner", "format",
-          "attnd", "attnd_session", "dtype"}
+          "attnd", "attnd_session", "dtype", "activation", "transcript", "base_transcript"}
 # Fields that are rows of numbers, also where they come as lists.
 _ROWS = {"query", "key", "value", "mask", "input", "context_gradient"}
 
@@ -175,6 +176,8 @@ def _json_value(value):
         return (np.where(np.isneginf(array), None, array) if array.dtype.kind == "f" else array).tolist()
     if isinstance(value, np.generic):
         return value.item()
+    if isinstance(value, (bytes, bytearray)):  # a file of sound
+        return base64.b64encode(value).decode()
     raise TypeError("%s is no JSON" % type(value).__name__)
 
 

@@ -292,10 +292,10 @@ class Client:
     def trace(self, text=None, **fields):
         """POST /v1/trace: a text through a whole model.
 
-        Parameters: text, or tokens=[ids], or what else the model takes; layers, outputs, weight_map, keep and all
-        other fields by name. Of edits, a list of dicts, the numbers of add, set and weights may be arrays, and a
-        trace that rows are from an answer or a KeptTrace. targets asks for log-probs of tokens, compare=True also for
-        what is different without the edits, and states=True keeps rows for edits.
+        Parameters: text, or tokens=[ids], or what else the model takes, sound also as the bytes of a WAV file; layers,
+        outputs, weight_map, keep and all other fields by name. Of edits, a list of dicts, the numbers of add, set and
+        weights may be arrays, and a trace that rows are from an answer or a KeptTrace. targets asks for log-probs of
+        tokens, compare=True also for what is different without the edits, and states=True keeps rows for edits.
 
         Returns an Answer with tokens, layers, predictions, targets, and attentions and hidden_states as transformers
         name them: what outputs names, or the weights; cache has them by the names of TransformerLens. Raises

@@ -302,6 +302,13 @@ opened = attnd.Session(attnd.Client(played(page)[0]), attnd.Answer(
     session="a", kv_len=0, layers=[0], layer_kv_len=[0]))
 expect(attnd.AttndError, opened.save, status=200)
 
+# What a head says of sound is a text, whatever it looks like; a file of sound may be bytes.
+words = '{"__metadata__":{"model":"m","activation":"softmax","transcript":"12"}}'
+heard = said("200 OK", chr(len(words)) + "\0" * 7 + words).replace("json", "x-safetensors")
+answer = attnd.Client(played(heard)[0]).trace(sound=b"RIFF", outputs=["logits"])
+assert (answer.activation, answer.transcript) == ("softmax", "12"), answer
+assert "no WAV file" in str(expect(attnd.BadRequest, lambda: story.trace(sound=b"RIFF"), pointer="/sound"))
+
 # Each public call says what it takes and gives; what its example shows is so.
 names = {"attnd": attnd, "np": np, "url": url, "client": story,
          "kept": story.kept_trace(story.trace("Once upon a time", layers=[1], outputs=[], keep="1m"))}
