@@ -64,6 +64,7 @@ void edited_client_expect_one(const char *model, const char *fields, const char 
     char *text =
         forward_edits_text(edits, of->hidden_states.columns, forward_edits_head_dim(), keys);
     struct request_text body = { .data = NULL };
+    published_begin();
     memset(&edited, 0, sizeof edited);
     forward_edits_set(text);
     pass(&edited);
@@ -76,6 +77,7 @@ void edited_client_expect_one(const char *model, const char *fields, const char 
         trace_client_expect_predictions(&client, model, body.data, positions, 2, &edited);
         expect_contributions(model, body.data, text, &edited, pass);
     }
+    published_end();
     free(body.data);
     free(text);
 }

@@ -10,14 +10,17 @@
 #include "models/store/model_open.h"
 
 #include <inttypes.h>
+#include <malloc.h>
 #include <sys/stat.h>
 
-enum { TENSORS_MAX = 512, NAME_BYTES = 160, RANK_MAX = 4 };
+enum { TENSORS_MAX = 512, NAME_BYTES = 160, RANK_MAX = 4, DEPTH_MAX = 4 };
 
 static const double TOLERANCE = 2e-5;
 
 static struct {
-    struct arena arena;
+    struct arena arenas[DEPTH_MAX]; /* of rows; the last one is that of the innermost begin */
+    int depth;
+    uint64_t hashes[TENSORS_MAX]; /* of names */
     char names[TENSORS_MAX][NAME_BYTES];
     struct rows tensors[TENSORS_MAX];
     int rank[TENSORS_MAX];
@@ -31,23 +34,48 @@ static struct {
     struct model *model;
 } made;
 
-/* ------------------------------------------------------------------ making -- */
+/* ------------------------------------------------------------------ memory -- */
+
+static struct arena *memory(void)
+{
+    return &made.arenas[made.depth];
+}
+
+void published_begin(void)
+{
+    assert_true(++made.depth < DEPTH_MAX);
+    arena_init(memory(), SIZE_MAX);
+}
+
+void published_end(void)
+{
+    assert_true(made.depth > 0);
+    arena_free(memory());
+    made.depth--;
+}
 
 struct rows published_rows(int64_t count, int64_t columns)
 {
-    const struct rows rows = {
-        count, columns, arena_calloc(&made.arena, (size_t)(count * columns), sizeof(double))
-    };
+    const struct rows rows = { count, columns,
+                               arena_calloc(memory(), (size_t)(count * columns), sizeof(double)) };
     assert_non_null(rows.data);
     return rows;
+}
+
+/* ------------------------------------------------------------------ making -- */
+
+static uint64_t hash_of(const char *text)
+{
+    uint64_t hash = 1469598103934665603u;
+    for (const char *c = text; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+    return hash;
 }
 
 /* Numbers of about -0.6 to 0.6, which F16 holds as they are. */
 static void fill(struct rows rows, const char *seed)
 {
-    uint64_t state = 1469598103934665603u;
-    for (const char *c = seed; *c; c++)
-        state = (state ^ (unsigned char)*c) * 1099511628211u;
+    uint64_t state = hash_of(seed);
     for (int64_t i = 0; i < rows.count * rows.columns; i++) {
         state = state * 6364136223846793005u + 1442695040888963407u;
         rows.data[i] = ((double)(state >> 33 & 1023) - 511.5) / 853;
@@ -82,6 +110,7 @@ static void add_tensor(const char *pattern, int layer, const int64_t *shape, int
     int64_t columns = shape[rank - 1];
     assert_true(index < TENSORS_MAX);
     write_name(made.names[index], pattern, layer);
+    made.hashes[index] = hash_of(made.names[index]);
     made.rank[index] = rank;
     memcpy(made.shape[index], shape, sizeof made.shape[index]);
     for (int i = 1; i < rank - 1; i++)
@@ -122,7 +151,7 @@ static void add_tensors(const char *list, int layers)
 static void *file_bytes(int first, int step, size_t *size)
 {
     size_t used, offset = 0;
-    char *header = arena_alloc(&made.arena, TENSORS_MAX * (size_t)(NAME_BYTES + 128));
+    char *header = arena_alloc(memory(), TENSORS_MAX * (size_t)(NAME_BYTES + 128));
     used = (size_t)sprintf(header, "{\"__metadata__\":{\"format\":\"pt\"}");
     for (int i = first; i < made.count; i += step) {
         const struct rows *rows = &made.tensors[i];
@@ -161,10 +190,20 @@ static void *file_bytes(int first, int step, size_t *size)
     return file;
 }
 
+/* Passes in double make and free megabytes of rows hundreds of times; their pages stay the
+ * process's, because the kernel takes longer to clear them than a pass takes to compute. */
+static void keep_memory(void)
+{
+    mallopt(M_MMAP_THRESHOLD, 1 << 30);
+    mallopt(M_TRIM_THRESHOLD, 1 << 30);
+}
+
 static bool open_checkpoint(const char *config, const char *tensors, int layers, const char *dtype,
                             struct fault *fault)
 {
-    arena_init(&made.arena, SIZE_MAX);
+    keep_memory();
+    made.depth = 0;
+    arena_init(memory(), SIZE_MAX);
     made.count = 0;
     made.model = NULL;
     add_tensors(tensors, layers);
@@ -196,7 +235,9 @@ void published_close(void)
 {
     model_release(made.model);
     free(made.bytes);
-    arena_free(&made.arena);
+    while (made.depth > 0)
+        published_end();
+    arena_free(memory());
     made.model = NULL;
     made.bytes = NULL;
 }
@@ -219,7 +260,7 @@ void published_save_shards(const char *folder, const char *config)
 {
     static const char *const NAMES[] = { "model-00001-of-00002.safetensors",
                                          "model-00002-of-00002.safetensors" };
-    char *index = arena_alloc(&made.arena, TENSORS_MAX * (size_t)(NAME_BYTES + 64));
+    char *index = arena_alloc(memory(), TENSORS_MAX * (size_t)(NAME_BYTES + 64));
     size_t used = (size_t)sprintf(index, "{\"metadata\":{\"total_size\":1},\"weight_map\":{");
     for (int i = 0; i < made.count; i++)
         used += (size_t)sprintf(index + used, "%s\"%s\":\"%s\"", i > 0 ? "," : "", made.names[i],
@@ -281,8 +322,9 @@ static const struct rows *find(const char *pattern, const char *ending, int laye
     char whole[NAME_BYTES], name[NAME_BYTES];
     snprintf(whole, sizeof whole, "%s%s", pattern, ending);
     write_name(name, whole, layer);
+    const uint64_t hash = hash_of(name);
     for (int i = 0; i < made.count; i++)
-        if (strcmp(made.names[i], name) == 0)
+        if (made.hashes[i] == hash && strcmp(made.names[i], name) == 0)
             return &made.tensors[i];
     return NULL;
 }
@@ -378,7 +420,7 @@ struct published_answer published_attend(const struct published_attention *atten
             const int64_t g = h / (heads / kv_heads);
             double *weights = answer.weights + (h * q.count + i) * k.count;
             double sum = attention->sinks ? exp(attention->sinks[h]) : 0;
-            bool *seen = arena_calloc(&made.arena, (size_t)k.count, sizeof *seen);
+            bool *seen = arena_calloc(memory(), (size_t)k.count, sizeof *seen);
             assert_non_null(seen);
             for (int64_t j = 0; j < k.count; j++)
                 if (sees(attention, i, j) && !(attention->hides && attention->hides(h, i, j))) {
@@ -408,8 +450,7 @@ struct published_answer published_attend(const struct published_attention *atten
 
 static float *floats(struct rows rows)
 {
-    float *numbers =
-        arena_alloc(&made.arena, (size_t)(rows.count * rows.columns) * sizeof *numbers);
+    float *numbers = arena_alloc(memory(), (size_t)(rows.count * rows.columns) * sizeof *numbers);
     assert_non_null(numbers);
     for (int64_t i = 0; i < rows.count * rows.columns; i++)
         numbers[i] = (float)rows.data[i];
@@ -423,8 +464,8 @@ static void run(const struct attn_layer_problem *problem)
     const enum attn_status status = attn_layer_plan_init(&plan, problem, &where);
     if (status != ATTN_OK)
         fail_msg("%s: %s", where, attn_status_message(status));
-    void *scratch = arena_alloc(&made.arena, plan.scratch_bytes);
-    void *workspace = arena_alloc(&made.arena, plan.workspace_bytes);
+    void *scratch = arena_alloc(memory(), plan.scratch_bytes);
+    void *workspace = arena_alloc(memory(), plan.workspace_bytes);
     assert_true(scratch && workspace);
     for (int stage = 0; stage < plan.stage_count; stage++)
         for (int64_t task = 0; task < plan.task_count[stage]; task++)
@@ -449,7 +490,7 @@ static struct attn_tensor bias_of(const struct model_layer *layer, int64_t q_len
         return (struct attn_tensor){ .data = NULL };
     if (!model_bias_check(bias, 0, q_len, 0, kv_len, &fault))
         fail_msg("%s", fault.message);
-    float *mask = arena_alloc(&made.arena, (size_t)(heads * q_len * kv_len) * sizeof *mask);
+    float *mask = arena_alloc(memory(), (size_t)(heads * q_len * kv_len) * sizeof *mask);
     assert_non_null(mask);
     for (int64_t n = 0; n < heads * q_len * kv_len; n++)
         mask[n] = bias->values[n / kv_len / q_len * bias->count

@@ -11,11 +11,16 @@
 
 enum { PUBLISHED_LENGTH = 7, PUBLISHED_MEMORY = 5 };
 
-/* Rows of numbers. They are valid until published_close(). */
+/* Rows of numbers. They are valid until published_close(), or the end of the innermost part of a
+ * test that they were made in. */
 struct rows {
     int64_t count, columns;
     double *data;
 };
+
+/* A part of a test: at its end the rows that were made in it are freed. */
+void published_begin(void);
+void published_end(void);
 
 /* Rows of zeros. */
 struct rows published_rows(int64_t count, int64_t columns);

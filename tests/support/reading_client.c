@@ -513,7 +513,9 @@ static void compare_part(struct comparison *own, enum forward_part part, int lay
                          const cJSON *const got[2])
 {
     forward_parts_take(part, own->kind, layer, head);
+    published_begin();
     const struct both wanted = logits_of(own->pass, own->softcap);
+    published_end();
     for (int t = 0; t < 2; t++) {
         assert_true(cJSON_IsNumber(got[t]));
         const double number = wanted.of[t] - own->none.of[t];
