@@ -83,6 +83,9 @@ static void change(const cJSON *edit, struct rows x, const double *mean, int64_t
 {
     const cJSON *scale = member(edit, "scale"), *add = member(edit, "add");
     const cJSON *set = member(edit, "set"), *times = member(edit, "times");
+    const bool is_mean = member(edit, "mean");
+    if (set)
+        set = cJSON_GetArrayItem(set, place_of(edit, row, x.count));
     for (int64_t c = 0; c < count; c++) {
         double *number = x.data + row * x.columns + first + c;
         if (scale)
@@ -90,8 +93,8 @@ static void change(const cJSON *edit, struct rows x, const double *mean, int64_t
         if (add)
             *number += (times ? times->valuedouble : 1) * number_at(add, c);
         if (set)
-            *number = number_at(cJSON_GetArrayItem(set, place_of(edit, row, x.count)), c);
-        if (member(edit, "mean"))
+            *number = number_at(set, c);
+        if (is_mean)
             *number = mean[c];
     }
 }
@@ -202,18 +205,40 @@ static void weigh(int64_t head, int64_t row, const bool *seen, int64_t keys, dou
     }
 }
 
+static bool has_any(const char *action)
+{
+    const cJSON *edit;
+    cJSON_ArrayForEach(edit, now.list) {
+        if (member(edit, action))
+            return true;
+    }
+    return false;
+}
+
+/* Of parts of a pass, contexts are those of the recorded pass, so there is nothing to compute. */
+static struct published_answer attend(const struct published_attention *attention, struct rows q,
+                                      struct rows k, struct rows v)
+{
+    struct published_attention own = *attention;
+    if (forward_parts_are_taken())
+        return (struct published_answer){
+            .context = published_rows(q.count, v.columns / (own.kv_heads ? own.kv_heads : own.heads)
+                                                   * own.heads)
+        };
+    if (has_any("hide"))
+        own.hides = hides;
+    if (has_any("weights"))
+        own.weigh = weigh;
+    return published_attend(&own, q, k, v);
+}
+
 struct published_answer forward_edits_attend(const struct published_attention *attention,
                                              struct rows q, struct rows k, struct rows v)
 {
-    struct published_attention own = *attention;
-    const int64_t heads = own.heads;
+    const int64_t heads = attention->heads;
     const cJSON *edit;
     now.q_len = q.count;
-    if (now.list) {
-        own.hides = hides;
-        own.weigh = weigh;
-    }
-    struct published_answer answer = published_attend(&own, q, k, v);
+    struct published_answer answer = attend(attention, q, k, v);
     now.head_dim = answer.context.columns / heads;
     assert_true(now.layer < FORWARD_LAYERS_MAX);
     now.head_dims[now.layer] = now.head_dim;

@@ -32,6 +32,11 @@ void forward_parts_take(enum forward_part part, const char *kind, int layer, int
     now.scale = 0;
 }
 
+bool forward_parts_are_taken(void)
+{
+    return now.mode == TAKING;
+}
+
 static int cut_behind = -1;
 
 void forward_parts_cut(int layer)

@@ -26,10 +26,13 @@ void forward_parts_record(void);
 void forward_parts_take(enum forward_part part, const char *kind, int layer, int64_t head);
 void forward_parts_end(void);
 
-/* Blocks behind that of a layer, whose attention and feed-forward edits take away, are cut: the rest
- * of them adds nothing and scales nothing. -1: none is. */
+/* Blocks behind that of a layer, whose attention and feed-forward edits take away, are cut: the
+ * rest of them adds nothing and scales nothing. -1: none is. */
 void forward_parts_cut(int layer);
 bool forward_parts_are_cut(int layer);
+
+/* Whether this pass takes in one part alone. */
+bool forward_parts_are_taken(void);
 
 /* For the functions of a pass. The scale of a norm of one row, which is recorded or replaced. */
 double forward_parts_norm_scale(double scale);

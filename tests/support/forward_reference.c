@@ -234,7 +234,9 @@ struct published_answer forward_attend(const struct published_attention *attenti
     char name[160];
     struct published_answer answer = forward_edits_attend(attention, q, k, v);
     snprintf(name, sizeof name, "%s.weight", output);
-    answer.value_norms = forward_value_norms(attention, v, published_tensor(name, layer), false);
+    if (answer.weights)
+        answer.value_norms =
+            forward_value_norms(attention, v, published_tensor(name, layer), false);
     answer.context = forward_edits_output(published_linear(answer.context, output, layer));
     return answer;
 }
