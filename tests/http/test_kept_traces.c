@@ -83,8 +83,8 @@ static double reduced(const struct piece *piece, int64_t row, int64_t column, co
     double most = 0, sum = 0;
     int64_t count = 0;
     for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < keys; j++) {
-            if (i * n[0] / rows != row || j * n[1] / keys != column)
+        for (int64_t j = 0; i * n[0] / rows == row && j < keys; j++) {
+            if (j * n[1] / keys != column)
                 continue;
             const double weight =
                 weight_of(piece->layer, piece->head, piece->rows[0] + i, piece->keys[0] + j);

@@ -68,18 +68,19 @@ static void run(const struct attn_product *product)
  * input times the weights, each as great as the greatest of its 32, which may be a difference. */
 static void expect_near(int64_t rows, int64_t in, int64_t out)
 {
-    for (int64_t r = 0; r < rows; r++)
-        for (int64_t o = 0; o < out; o++) {
-            double sum = 4 * fabs((double)data.bias[0][o]); /* roundings of groups */
-            for (int64_t g = 0; g < in; g += 32) {
-                double most = 0;
-                for (int64_t i = g; i < g + 32; i++)
-                    most = fmax(most, fabs((double)data.floats[0][o * in + i]));
-                sum += 32 * most * 1e-3;
-            }
+    for (int64_t o = 0; o < out; o++) {
+        double sum = 4 * fabs((double)data.bias[0][o]); /* roundings of groups */
+        for (int64_t g = 0; g < in; g += 32) {
+            double most = 0;
+            for (int64_t i = g; i < g + 32; i++)
+                most = fmax(most, fabs((double)data.floats[0][o * in + i]));
+            sum += 32 * most * 1e-3;
+        }
+        for (int64_t r = 0; r < rows; r++) {
             const double got = (double)data.got[r * out + o], want = (double)data.want[r * out + o];
             assert_true(fabs(got - want) <= sum * 0x1p-21);
         }
+    }
 }
 
 static void check_product(const struct attn_kernels *kernels, int index, int64_t rows, int64_t in,

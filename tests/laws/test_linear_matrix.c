@@ -13,6 +13,8 @@
 
 enum { X, Y, WEIGHT, GATE, BIAS, BUFFERS };
 
+enum { IN_MAX = 1100 };
+
 /* A product in memory of its own, and the gate as a second matrix. */
 struct made {
     struct attn_linear linear, gate;
@@ -57,10 +59,14 @@ static void fill_weight(struct made *made, int buffer, struct attn_linear *linea
                                                            : (double)NAN);
 }
 
-static double weight_of(const struct attn_linear *linear, int64_t output, int64_t input)
+/* Of one output, for each input. */
+static void weights_of(const struct attn_linear *linear, int64_t output, double *weights)
 {
-    const int64_t row = linear->in_out ? input : output, column = linear->in_out ? output : input;
-    return number_get(linear->weight, linear->dtype, row * linear->stride + column);
+    assert_true(linear->in <= IN_MAX);
+    for (int64_t i = 0; i < linear->in; i++)
+        weights[i] =
+            number_get(linear->weight, linear->dtype,
+                       linear->in_out ? i * linear->stride + output : output * linear->stride + i);
 }
 
 static struct attn_linear linear_of(struct fill *fill, int64_t in, int64_t out)
@@ -121,14 +127,14 @@ struct sum {
     double value, size; /* the sum, and that of the magnitudes */
 };
 
+/* weights: those of the output. */
 static struct sum sum_of(const struct attn_product *product, const struct attn_linear *linear,
-                         int64_t row, int64_t output)
+                         const double *weights, int64_t row, int64_t output)
 {
     const double bias = linear->bias ? (double)linear->bias[output] : 0;
     struct sum sum = { bias, fabs(bias) };
     for (int64_t i = 0; i < linear->in; i++) {
-        const double term =
-            (double)product->x[row * product->x_stride + i] * weight_of(linear, output, i);
+        const double term = (double)product->x[row * product->x_stride + i] * weights[i];
         sum.value += term;
         sum.size += fabs(term);
     }
@@ -147,12 +153,16 @@ static void expect_right(const struct made *made)
 {
     const struct attn_product *product = &made->product;
     const double bound = bound_of(product->precision);
-    for (int64_t r = 0; r < product->row_count; r++)
-        for (int64_t o = 0; o < made->linear.out; o++) {
-            const struct sum up = sum_of(product, &made->linear, r, o);
+    double up_weights[IN_MAX], gate_weights[IN_MAX];
+    for (int64_t o = 0; o < made->linear.out; o++) {
+        weights_of(&made->linear, o, up_weights);
+        if (product->gate)
+            weights_of(product->gate, o, gate_weights);
+        for (int64_t r = 0; r < product->row_count; r++) {
+            const struct sum up = sum_of(product, &made->linear, up_weights, r, o);
             struct sum gate = { 1, 0 };
             if (product->gate)
-                gate = sum_of(product, product->gate, r, o);
+                gate = sum_of(product, product->gate, gate_weights, r, o);
             const double got = (double)product->y[r * product->y_stride + o];
             const double room = bound
                                 * (up.size * fabs(gate.value) + fabs(up.value) * gate.size
@@ -162,6 +172,7 @@ static void expect_right(const struct made *made)
                          (int)product->row_count, (int)made->linear.out, (int)made->linear.in,
                          (int)product->precision, (int)r, (int)o, got, up.value * gate.value);
         }
+    }
 }
 
 static int64_t size_of(struct fill *fill, int64_t most)
@@ -176,7 +187,7 @@ TEST(random_products_are_right)
     for (int64_t i = 0; i < count; i++) {
         struct fill fill = { (uint64_t)i };
         struct made made;
-        const int64_t rows = size_of(&fill, 140), in = size_of(&fill, 1100);
+        const int64_t rows = size_of(&fill, 140), in = size_of(&fill, IN_MAX);
         make(&made, &fill, rows, in, size_of(&fill, 300));
         run(&made.product);
         expect_right(&made);
@@ -228,11 +239,14 @@ TEST(bits_follow_from_the_row)
         struct guard_buffer weight =
             guard_alloc((size_t)(turned.in * turned.out) * sizeof(uint16_t));
         turned.weight = weight.data;
-        for (int64_t o = 0; o < turned.out; o++)
+        for (int64_t o = 0; o < turned.out; o++) {
+            double weights[IN_MAX];
+            weights_of(&made.linear, o, weights);
             for (int64_t i = 0; i < turned.in; i++)
                 number_set(weight.data, turned.dtype,
                            turned.in_out ? i * turned.stride + o : o * turned.stride + i,
-                           weight_of(&made.linear, o, i));
+                           weights[i]);
+        }
         part = made.product;
         part.y = again.data;
         part.y_stride = 300;
@@ -283,7 +297,7 @@ TEST(unit_has_the_bits_of_the_model)
     for (uint64_t seed = 0; seed < 40; seed++) {
         struct fill fill = { seed };
         struct made made;
-        const int64_t rows = size_of(&fill, 140), in = size_of(&fill, 1100);
+        const int64_t rows = size_of(&fill, 140), in = size_of(&fill, IN_MAX);
         make(&made, &fill, rows, 64 + in, 64 + size_of(&fill, 300));
         run(&made.product);
         struct attn_product unit = made.product;

@@ -110,9 +110,18 @@ static double bias(const struct operands *o, int64_t b, int64_t h, int64_t i, in
     return linear + number_get(o->mask->data, o->mask->dtype, element(o->mask, b, h, i, j));
 }
 
+/* libm's tanh() takes five times as long as its exp(); only near 0 is it more exact than this. */
+static double hyperbolic_tangent(double x)
+{
+    if (!(fabs(x) >= 0.01))
+        return tanh(x);
+    const double e = exp(-2 * fabs(x));
+    return copysign((1 - e) / (1 + e), x);
+}
+
 static double softcap(double score, double cap)
 {
-    return cap > 0 ? cap * tanh(score / cap) : score;
+    return cap > 0 ? cap * hyperbolic_tangent(score / cap) : score;
 }
 
 /* weights[n] = softmax(masked[n]) with one more score, the sink. A score of -INFINITY has no
@@ -171,7 +180,7 @@ static void reference_row(const struct operands *o, struct reference *r, int64_t
         double sum = 0;
         for (int64_t d = 0; d < o->head_dim; d++)
             sum += o->additive_weight != NULL
-                       ? (double)o->additive_weight[d] * tanh(query[d] + key[d])
+                       ? (double)o->additive_weight[d] * hyperbolic_tangent(query[d] + key[d])
                        : query[d] * key[d];
         r->scores[map + j] = (double)o->options->scale * sum;
         r->softcapped[map + j] = softcap(r->scores[map + j], (double)o->options->softcap);
