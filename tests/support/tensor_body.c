@@ -91,3 +91,30 @@ const void *tensor_body_find(const struct http_response *response, const cJSON *
     assert_true(begin <= end && data + (size_t)end <= response->body_size);
     return response->body + data + (size_t)begin;
 }
+
+static char *text_of(const cJSON *tensor, const char *member)
+{
+    char *text = cJSON_PrintUnformatted(cJSON_GetObjectItemCaseSensitive(tensor, member));
+    assert_non_null(text);
+    return text;
+}
+
+void tensor_body_expect_equal(const struct http_response *one, const cJSON *header,
+                              const struct http_response *other, const char *name)
+{
+    cJSON *header_of_other = tensor_body_header(other);
+    const cJSON *tensor = cJSON_GetObjectItemCaseSensitive(header_of_other, name);
+    const cJSON *offsets = cJSON_GetObjectItemCaseSensitive(tensor, "data_offsets");
+    const char *dtype = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(tensor, "dtype"));
+    if (!dtype)
+        fail_msg("there is no tensor %s", name);
+    char *shape = text_of(tensor, "shape");
+    const size_t size = (size_t)(cJSON_GetArrayItem(offsets, 1)->valuedouble
+                                 - cJSON_GetArrayItem(offsets, 0)->valuedouble);
+    if (memcmp(tensor_body_find(one, header, name, dtype, shape),
+               tensor_body_find(other, header_of_other, name, dtype, shape), size)
+        != 0)
+        fail_msg("%s of %s has other bits", name, shape);
+    free(shape);
+    cJSON_Delete(header_of_other);
+}

@@ -37,4 +37,9 @@ cJSON *tensor_body_header(const struct http_response *response);
 const void *tensor_body_find(const struct http_response *response, const cJSON *header,
                              const char *name, const char *dtype, const char *shape);
 
+/* Both answers must have the tensor, of the same dtype and shape and with equal bits; header is
+ * that of one. */
+void tensor_body_expect_equal(const struct http_response *one, const cJSON *header,
+                              const struct http_response *other, const char *name);
+
 #endif

@@ -6,6 +6,7 @@
 #include "fill.h"
 #include "request_text.h"
 #include "session_client.h"
+#include "tensor_body.h"
 
 enum { Q_HEADS = 4, KV_HEADS = 2, HEAD_DIM = 8, STEP_MAX = 700 };
 enum { Q_COLUMNS = Q_HEADS * HEAD_DIM, KV_COLUMNS = KV_HEADS * HEAD_DIM };
@@ -100,22 +101,32 @@ char *windowed_rows(int64_t at, int64_t rows)
 
 static const char OUTPUTS[] = "\"context\",\"weights\",\"lse\"";
 
+/* As a file, because maps of many keys are long. */
+static struct http_response ask_session(struct http_client *client, const char *id,
+                                        const char *body)
+{
+    char path[128];
+    snprintf(path, sizeof path, "/v1/sessions/%s/attention", id);
+    return tensor_body_post_json(client, path, body);
+}
+
 /* The same rows where nothing is ever gone. */
-static cJSON *ask_beside(struct http_client *client, const struct windowed *s, const float *query,
-                         int64_t past, int64_t rows, int64_t at, bool is_causal)
+static struct http_response ask_beside(struct http_client *client, const struct windowed *s,
+                                       const float *query, int64_t past, int64_t rows, int64_t at,
+                                       bool is_causal)
 {
     struct request_text text = { .data = NULL };
-    cJSON *answer;
+    struct http_response answer;
     add_query(&text, query, rows, OUTPUTS);
     add_rows(&text, s->beside ? past : 0, s->beside ? rows : past + rows);
     add_mask(&text, s, past, rows, past + rows);
     request_text_add(&text, is_causal ? ",\"causal\":true" : "");
     if (s->beside) {
         request_text_add(&text, at >= 0 ? ",\"at\":%d}" : "}", (int)at);
-        answer = session_post(client, s->beside, "attention", text.data, 200);
+        answer = ask_session(client, s->beside, text.data);
     } else {
         request_text_add(&text, ",\"model\":\"sdpa\",\"past_len\":%d}", (int)past);
-        answer = answer_post(client, "/v1/attention", text.data);
+        answer = tensor_body_post_json(client, "/v1/attention", text.data);
     }
     free(text.data);
     return answer;
@@ -133,14 +144,19 @@ void windowed_step(struct http_client *client, struct windowed *s, int64_t past,
     if (at >= 0)
         request_text_add(&text, ",\"at\":%d", (int)at);
     request_text_add(&text, is_causal ? ",\"causal\":true}" : "}");
-    cJSON *answer = session_post(client, s->id, "attention", text.data, 200);
-    cJSON *want = ask_beside(client, s, query, past, rows, at, is_causal);
-    session_expect_same(answer, want);
+    struct http_response answer = ask_session(client, s->id, text.data);
+    struct http_response want = ask_beside(client, s, query, past, rows, at, is_causal);
+    cJSON *header = tensor_body_header(&answer);
+    tensor_body_expect_equal(&answer, header, &want, "context");
+    tensor_body_expect_equal(&answer, header, &want, "weights");
+    tensor_body_expect_equal(&answer, header, &want, "lse");
     if (at < 0)
         s->length = past + rows;
-    assert_int_equal(cJSON_GetObjectItem(answer, "layer_kv_len")->valueint, s->length);
-    cJSON_Delete(answer);
-    cJSON_Delete(want);
+    const cJSON *metadata = cJSON_GetObjectItem(header, "__metadata__");
+    assert_int_equal(atoll(cJSON_GetObjectItem(metadata, "layer_kv_len")->valuestring), s->length);
+    cJSON_Delete(header);
+    http_response_free(&answer);
+    http_response_free(&want);
     free(text.data);
 }
 
