@@ -354,9 +354,13 @@ $(BUILD)/story-teller: examples/story-teller.c
 	@$(CC) $(CFLAGS) $< $(call package,--cflags --libs libcurl libcjson) -o $@
 
 test: ## install what is missing, build, run all tests side by side; a few minutes
-	@deploy/install-packages.sh build build-tests test
-	@$(MAKE) --no-print-directory -j$(JOBS) programs
+	@deploy/install-packages.sh build build-tests
+	@$(MAKE) --no-print-directory -j$(JOBS) test-tools programs
 	@tests/run $(BUILD)/$(COMPILER) plain
+
+# They come while the first files are compiled: apt and dpkg use one core at most.
+test-tools:
+	@deploy/install-packages.sh test
 
 test-sanitized: ## the same with ASan and UBSan, and where there are threads, or a daemon, with TSan
 	@deploy/install-packages.sh build build-tests test
@@ -561,7 +565,7 @@ help: ## this
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: daemon run serve story test test-sanitized check programs inner-programs threaded-programs check-twin check-page pictures check-long check-aarch64 check-layers check-pages lint sbom check-reproducible reference bench bench-quick bench-pass bench-load exactness fuzz fuzz-programs library install install-library uninstall python deb dist compdb \
+.PHONY: daemon run serve story test test-tools test-sanitized check programs inner-programs threaded-programs check-twin check-page pictures check-long check-aarch64 check-layers check-pages lint sbom check-reproducible reference bench bench-quick bench-pass bench-load exactness fuzz fuzz-programs library install install-library uninstall python deb dist compdb \
         clean help FORCE
 .SECONDARY:
 -include $(shell find $B -name '*.d' 2>/dev/null)

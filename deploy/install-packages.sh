@@ -15,7 +15,8 @@
 #     fresh        what deploy/check-fresh.sh makes a fresh Debian with
 #
 # If all of it is there, the script touches nothing and asks no archive. It says first what it
-# installs. It asks nothing, so it needs no terminal. CC is the compiler to look for.
+# installs. It asks nothing, so it needs no terminal. CC is the compiler to look for. The archive's
+# lists are fetched where those on this machine do not do.
 set -eu
 
 # PACKAGE and the command that finds out whether it is needed.
@@ -108,5 +109,11 @@ echo "attnd: installing ${missing[*]}"
 apt_get() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y "$@" </dev/null
 }
+install() { # OPTION...
+    apt_get install --no-install-recommends "$@" "${missing[@]}"
+}
+if install --simulate >/dev/null 2>&1 && install; then
+    exit 0
+fi
 apt_get update
-apt_get install --no-install-recommends "${missing[@]}"
+install
