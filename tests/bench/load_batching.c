@@ -42,7 +42,8 @@ static double measure(const char *directory, const struct layer *layer, const ch
     struct traffic_load load = {
         .requests = &request, .request_count = 1, .seconds = traffic_seconds(3), .callers = CALLERS
     };
-    const struct traffic_row row = { layer->request, batch_max ? "max 1" : "default", 0, 0 };
+    const struct traffic_row row = { .workload = layer->request,
+                                     .point = batch_max ? "max 1" : "default" };
     const char *const arguments[] = { "--models", directory, batch_max ? "--batch-max" : NULL,
                                       batch_max, NULL };
     struct traffic_server server;

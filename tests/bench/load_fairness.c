@@ -95,7 +95,7 @@ static double measure(struct traffic_server *server, const char *point)
                                        .seconds = traffic_seconds(4),
                                        .rate = SHORT_PER_S,
                                        .callers = 1024 };
-    const struct traffic_row row = { "binary 640x64", point, 0, 0 };
+    const struct traffic_row row = { .workload = "binary 640x64", .point = point };
     struct traffic_result result;
     traffic_try(server->port, &request, 1);
     traffic_measure(server, &load, &row, &result);
@@ -225,7 +225,7 @@ static struct keyed measure_keyed(struct traffic_server *server, const char *poi
                                        .seconds = traffic_seconds(KEYED_SECONDS),
                                        .rate = KEYED_PER_S,
                                        .callers = 1024 };
-    const struct traffic_row row = { "a key's 320x64", point, 0, 0 };
+    const struct traffic_row row = { .workload = "a key's 320x64", .point = point };
     traffic_try(server->port, &request, 1);
     traffic_measure(server, &load, &row, &result);
     const struct keyed keyed = { traffic_samples_quantile(&result.latency_ms, 0.5),

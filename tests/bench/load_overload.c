@@ -6,20 +6,24 @@
  *
  * A closed loop finds what the server carries. Then requests arrive by Poisson at 50 to 200 % of
  * that, each with a deadline, unless a rival was not busy (peers.h), so that what it carries is not
- * known. What counts is goodput: answers of 200 within the deadline. The
- * server has one CPU and the client another, so that the client's own work takes nothing from
- * the server. On a machine with one CPU they share it, and the output says so.
+ * known. What counts is goodput: answers of 200 within the deadline, beside what is possible: the
+ * capacity less the CPU time that refusals take, of which a daemon with a full queue shows what one
+ * costs. The server has one CPU and the client another, so that the client's own work takes nothing
+ * from the server. On a machine with one CPU they share it, and the output says so.
  * ATTND_LOAD_SECONDS is the time of each point (2), ATTND_LOAD_DEADLINE_MS the deadline (100),
  * ATTND_LOAD_PERCENT_MIN the least load (50). */
 #include "peers.h"
+#include "traffic_connection.h"
 #include "traffic_report.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-enum { SIZES_MAX = 3, CLOSED_CALLERS = 16, OPEN_CALLERS = 9000 };
+enum { SIZES_MAX = 3, CLOSED_CALLERS = 16, OPEN_CALLERS = 9000, HELD_AFTER_US = 200000 };
+enum { REFUSED_CALLERS = 512, OTHERS_AMONG = 20 };
 
 static const int PERCENTS[] = { 50, 80, 100, 150, 200 };
 static const double WEIGHTS[SIZES_MAX] = { 80, 15, 5 };
@@ -63,52 +67,102 @@ static void make_requests(const struct workload *workload, struct traffic_reques
     }
 }
 
+/* CPU seconds of the server for an answer and for a refusal; 0: not known. */
+struct costs {
+    double answer_s, refusal_s;
+};
+
+/* The part of the capacity that can be good where load times the capacity arrives. What is not
+ * answered is refused: of the whole CPU time, good * answer_s + (load - good) * refusal_s. */
+static double possible(const struct costs *costs, double load)
+{
+    if (load <= 1)
+        return load;
+    if (costs->refusal_s <= 0 || costs->answer_s <= load * costs->refusal_s)
+        return 0;
+    return (costs->answer_s - load * costs->refusal_s) / (costs->answer_s - costs->refusal_s);
+}
+
 static void measure(struct traffic_server *server, const struct workload *workload,
-                    const struct traffic_load *load, int percent, double capacity_bytes_per_s)
+                    const struct traffic_load *load, int percent, double capacity_bytes_per_s,
+                    const struct costs *costs)
 {
     struct traffic_result result;
     char point[16];
     snprintf(point, sizeof point, "%d%%", percent);
     const struct traffic_row row = { .workload = workload->name,
                                      .point = point,
-                                     .capacity_bytes_per_s = capacity_bytes_per_s };
+                                     .capacity_bytes_per_s = capacity_bytes_per_s,
+                                     .is_bounded = costs->refusal_s > 0,
+                                     .possible = possible(costs, percent / 100.0) };
     traffic_measure(server, load, &row, &result);
     traffic_result_free(&result);
 }
 
-/* CPU seconds of the server for each answer of this status, in a closed loop. */
+/* CPU seconds of the server for each answer, in a closed loop; 0 where too few have this status. */
 static double answer_cpu_s(struct traffic_server *server, const struct traffic_load *load,
-                           int status)
+                           int callers, int status)
 {
     struct traffic_load closed = *load;
     struct traffic_result result;
+    int64_t others = 0;
     closed.port = server->port;
+    closed.callers = callers;
     closed.seconds = traffic_seconds(2) / 4;
     traffic_server_cpu_s(server);
     traffic_run(&closed, &result);
-    const double busy = traffic_server_cpu_s(server) / result.elapsed_s;
-    const double per_s = (double)result.statuses[status] / closed.seconds;
+    const double used_s = traffic_server_cpu_s(server), answers = (double)result.answered;
+    for (int i = 0; i < TRAFFIC_STATUS_MAX; i++)
+        others += i == status ? 0 : result.statuses[i];
+    const bool is_known = others * OTHERS_AMONG < result.statuses[status];
     traffic_result_free(&result);
-    return per_s > 0 ? busy / per_s : 0;
+    return is_known ? used_s / answers : 0;
 }
 
-/* A refusal costs something too. A daemon that refuses every body by its Content-Length shows
- * the least cost of a refusal, and so what overload must take from the goodput. */
-static void compare_refusal(struct traffic_server *server, const struct traffic_load *load,
-                            const char *workload)
+/* The same for each refusal. The queue has one place, and a row that waits for others to share its
+ * product takes it and no CPU time. There are as many callers as under overload, so that every turn
+ * of the daemon has work. */
+static double refusal_cpu_s(const struct traffic_load *load)
 {
+    enum { COLUMNS = 768 };
+    char *directory = daemon_directory_create(), path[1024];
     struct traffic_server refusing;
+    struct traffic_connection holder;
+    struct traffic_request row = traffic_raw("wide", COLUMNS, 0);
+    snprintf(path, sizeof path, "%s/wide.safetensors", directory);
+    struct daemon_result made = daemon_command(
+        (const char *const[]){ "model", "new", "--d-model", "768", "--q-heads", "12", path, NULL },
+        NULL);
+    daemon_result_free(&made);
     traffic_pin(0);
-    traffic_server_start(&refusing, (const char *const[]){ "--body-max", "1KiB", NULL });
+    traffic_server_start(&refusing, (const char *const[]){ "--models", directory, "--queue-max",
+                                                           "1", "--batch-delay", "60s", NULL });
     traffic_pin(1);
-    const double answered_s = answer_cpu_s(server, load, 200);
-    const double refused_s = answer_cpu_s(&refusing, load, 413);
-    const double best =
-        answered_s > 2 * refused_s ? (answered_s - 2 * refused_s) / (answered_s - refused_s) : 0;
+    double refused_s = 0;
+    if (traffic_connection_open(&holder, refusing.port)) {
+        traffic_connection_begin(&holder, &row, 0);
+        while (traffic_connection_step(&holder) == TRAFFIC_WAITS && holder.sent_bytes < row.size)
+            ;
+        usleep(HELD_AFTER_US);
+        refused_s = answer_cpu_s(&refusing, load, REFUSED_CALLERS, 429);
+        traffic_connection_close(&holder);
+    }
     traffic_server_stop(&refusing);
-    printf("  %s: %.0f us of CPU an answer, %.0f a refusal: at twice the load %.0f%% of the "
+    traffic_requests_free(&row, 1);
+    daemon_directory_remove(directory);
+    return refused_s;
+}
+
+/* A refusal costs something too, which overload must take from the goodput. */
+static struct costs compare_refusal(struct traffic_server *server, const struct traffic_load *load,
+                                    const char *workload)
+{
+    const struct costs costs = { answer_cpu_s(server, load, CLOSED_CALLERS, 200),
+                                 refusal_cpu_s(load) };
+    printf("  %s: %.1f us of CPU an answer, %.1f a refusal: at twice the load %.0f%% of the "
            "capacity is possible\n",
-           workload, answered_s * 1e6, refused_s * 1e6, best * 100);
+           workload, costs.answer_s * 1e6, costs.refusal_s * 1e6, possible(&costs, 2) * 100);
+    return costs;
 }
 
 static void overload(struct traffic_server *server, const struct workload *workload, bool is_alone)
@@ -123,19 +177,22 @@ static void overload(struct traffic_server *server, const struct workload *workl
                                  .callers = CLOSED_CALLERS,
                                  .spins = is_alone };
     struct traffic_result closed;
-    traffic_measure(server, &load, &(struct traffic_row){ workload->name, "closed", 0, 0 },
+    traffic_measure(server, &load,
+                    &(struct traffic_row){ .workload = workload->name, .point = "closed" },
                     &closed);
     const bool is_known =
         server->daemon.pid > 0 || peer_is_busy(closed.server_cpu_s, closed.could_s);
     const double capacity_per_s = is_known ? traffic_good_per_s(&closed) : 0;
+    struct costs costs = { 0 };
     if (server->daemon.pid > 0)
-        compare_refusal(server, &load, workload->name);
+        costs = compare_refusal(server, &load, workload->name);
     load.callers = OPEN_CALLERS;
     load.deadline_s = deadline_ms() / 1e3;
     for (size_t i = 0; i < sizeof PERCENTS / sizeof PERCENTS[0] && capacity_per_s > 0; i++) {
         load.rate = PERCENTS[i] / 100.0 * capacity_per_s;
         if (PERCENTS[i] >= least_percent())
-            measure(server, workload, &load, PERCENTS[i], traffic_good_bytes_per_s(&closed));
+            measure(server, workload, &load, PERCENTS[i], traffic_good_bytes_per_s(&closed),
+                    &costs);
     }
     traffic_result_free(&closed);
     traffic_requests_free(requests, workload->size_count);
@@ -262,9 +319,11 @@ int main(int argc, char **argv)
     static const char *const servers[] = { "attnd", "fastapi", "cjson" };
     traffic_report_open("overload");
     printf("Requests with a deadline of %d ms; the server has one CPU, the client another.\n"
-           "of cap: goodput, by the bytes of the requests, of that of the closed loop; late: a 200 "
-           "after the deadline; no answer: given up at twice the deadline; CPU of the "
-           "server,\nthe generator and others; late ms: how late it sent, p99.\n",
+           "of cap: goodput, by the bytes of the requests, of that of the closed loop; at best: "
+           "what refusals\nleave of it (no deadline missed, no connection lost), and how much of "
+           "that was reached;\nlate: a 200 after the deadline; no answer: given up at twice the "
+           "deadline; CPU of the server,\nthe generator and others; late ms: how late it sent, "
+           "p99.\n",
            deadline_ms());
     traffic_report_heading();
     if (argc >= 2 && strcmp(argv[1], "burst") == 0) {

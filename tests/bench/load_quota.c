@@ -185,7 +185,8 @@ static void overload(struct traffic_server *server, struct http_client *client,
     traffic_result_free(&result);
     load.seconds = traffic_seconds(20);
     const struct reading before = read_all(server, client);
-    traffic_measure(server, &load, &(struct traffic_row){ workload->name, "10 budgets", 0, 0 },
+    traffic_measure(server, &load,
+                    &(struct traffic_row){ .workload = workload->name, .point = "10 budgets" },
                     &result);
     const struct reading after = read_all(server, client);
     const double budget = BUDGET * (after.now - before.now);

@@ -183,6 +183,7 @@ static void count_answer(struct run *run, const struct traffic_connection *conne
 {
     struct traffic_result *result = run->result;
     const double seconds = (double)(clock_now_ns() - connection->intended_ns) / 1e9;
+    result->answered++;
     if (!is_counted(run, connection->intended_ns))
         return;
     result->statuses[connection->status]++;

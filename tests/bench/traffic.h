@@ -44,6 +44,7 @@ struct traffic_result {
     double seconds;
     int64_t arrived;
     int64_t statuses[TRAFFIC_STATUS_MAX];
+    int64_t answered;                  /* in all the time, warm-up included, with any status */
     int64_t good;                      /* answers of 200 within the deadline */
     double good_bytes;                 /* of their requests */
     int64_t abandoned;                 /* closed by us at twice the deadline, without an answer */

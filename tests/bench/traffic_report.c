@@ -46,9 +46,9 @@ double traffic_seconds(double fallback)
 
 void traffic_report_heading(void)
 {
-    printf("\n%-19s %-15s %-7s %9s %9s %6s %8s %8s %8s %13s %7s  %s\n", "server", "requests",
-           "load", "offered/s", "good/s", "of cap", "p50 ms", "p99 ms", "p99.9 ms",
-           "CPU: srv/gen/o", "late ms", "not 200");
+    printf("\n%-19s %-15s %-7s %9s %9s %6s %7s %7s %8s %8s %8s %13s %7s  %s\n", "server",
+           "requests", "load", "offered/s", "good/s", "of cap", "at best", "of that", "p50 ms",
+           "p99 ms", "p99.9 ms", "CPU: srv/gen/o", "late ms", "not 200");
 }
 
 static int least(int a, int b)
@@ -111,18 +111,18 @@ static void write_line(const struct traffic_server *server, const struct traffic
         return;
     fprintf(lines,
             "{\"server\":\"%s\",\"workload\":\"%s\",\"point\":\"%s\",\"seconds\":%g,"
-            "\"offered_per_s\":%.1f,\"of_capacity\":%.4f,\"good_per_s\":%.1f,"
+            "\"offered_per_s\":%.1f,\"of_capacity\":%.4f,\"possible\":%.4f,\"good_per_s\":%.1f,"
             "\"p50_ms\":%.4f,\"p99_ms\":%.4f,\"p999_ms\":%.4f,\"server_cpu_s\":%.3f,"
             "\"server_could_s\":%.3f,"
             "\"generator_cpu_s\":%.3f,\"others_cpu_s\":%.3f,\"elapsed_s\":%.3f,"
             "\"late_p99_ms\":%.4f,\"arrived\":%lld,\"good\":%lld,\"abandoned\":%lld,"
             "\"broken\":%lld,\"unsent\":%lld,\"statuses\":{",
             server->name, row->workload, row->point, result->seconds, load->rate,
-            part_of_whole(row, result), traffic_good_per_s(result), cost->quantiles_ms[0],
-            cost->quantiles_ms[1], cost->quantiles_ms[2], result->server_cpu_s, result->could_s,
-            result->cpu_s, cost->others_cpu_s, result->elapsed_s, cost->late_ms,
-            (long long)result->arrived, (long long)result->good, (long long)result->abandoned,
-            (long long)result->broken, (long long)result->unsent);
+            part_of_whole(row, result), row->possible, traffic_good_per_s(result),
+            cost->quantiles_ms[0], cost->quantiles_ms[1], cost->quantiles_ms[2],
+            result->server_cpu_s, result->could_s, result->cpu_s, cost->others_cpu_s,
+            result->elapsed_s, cost->late_ms, (long long)result->arrived, (long long)result->good,
+            (long long)result->abandoned, (long long)result->broken, (long long)result->unsent);
     const char *comma = "";
     for (int status = 0; status < TRAFFIC_STATUS_MAX; status++)
         if (result->statuses[status]) {
@@ -138,16 +138,21 @@ static void print_row(const struct traffic_server *server, const struct traffic_
                       const struct cost *cost)
 {
     const double percent = 100 / result->elapsed_s, good_per_s = traffic_good_per_s(result);
-    char offered[24] = "-", part[24] = "-", cpu[40];
+    char offered[24] = "-", part[24] = "-", best[24] = "-", of_best[24] = "-", cpu[40];
     if (load->rate > 0)
         snprintf(offered, sizeof offered, "%.0f", load->rate);
     if (part_of_whole(row, result) > 0)
         snprintf(part, sizeof part, "%.0f%%", 100 * part_of_whole(row, result));
+    if (row->is_bounded)
+        snprintf(best, sizeof best, "%.0f%%", 100 * row->possible);
+    if (row->possible > 0)
+        snprintf(of_best, sizeof of_best, "%.0f%%",
+                 100 * part_of_whole(row, result) / row->possible);
     snprintf(cpu, sizeof cpu, "%.0f/%.0f/%.0f%%", result->server_cpu_s * percent,
              result->cpu_s * percent, cost->others_cpu_s * percent);
-    printf("%-19s %-15s %-7s %9s %9.0f %6s %8.2f %8.2f %8.2f %14s %7.2f ", server->name,
-           row->workload, row->point, offered, good_per_s, part, cost->quantiles_ms[0],
-           cost->quantiles_ms[1], cost->quantiles_ms[2], cpu, cost->late_ms);
+    printf("%-19s %-15s %-7s %9s %9.0f %6s %7s %7s %8.2f %8.2f %8.2f %14s %7.2f ", server->name,
+           row->workload, row->point, offered, good_per_s, part, best, of_best,
+           cost->quantiles_ms[0], cost->quantiles_ms[1], cost->quantiles_ms[2], cpu, cost->late_ms);
     print_idle(server, load, result);
     print_others(result);
 }

@@ -11,6 +11,8 @@ struct traffic_row {
     double goal_per_s;           /* what goodput is compared with, in requests; 0: nothing */
     double capacity_bytes_per_s; /* or in their bytes: of requests of many sizes a server in need
                                     answers the small ones */
+    bool is_bounded;             /* at this load, by */
+    double possible; /* the part of the capacity that can be good, in what refusals leave */
 };
 
 /* Writes the lines to build/load_<name>.jsonl, which it empties first. */
