@@ -91,6 +91,8 @@ struct exchange {
     bool was_held;          /* its refusal has had its turn given (http_refusals.c) */
     bool is_held;           /* and waits for it */
     int64_t refused_due_ns; /* the turn */
+    int64_t rests_until_ns; /* before it waits for its turn, its connection rests */
+    bool rests;             /* and does so now */
     int64_t refused_place;  /* in the heap of those that wait */
 
     int stalled_looks;      /* in a row that found unread bytes (http_chunk_line.c) */

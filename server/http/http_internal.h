@@ -37,14 +37,15 @@ struct http_connection {
     bool left;                                    /* the client has closed its end */
     LIST_LINK(struct http_connection) in_leaving; /* while the thread has not acted upon that */
     bool closing;                                 /* the daemon has begun to close it */
-    size_t window_bytes;  /* of a body, for which the receive window was opened; 0: not opened */
-    bool served;          /* it has had a request */
-    uint64_t dropped_max; /* bytes of an unread request that may be dropped after its refusal */
-    bool was_refused;     /* its latest request, for load or for its key: http_is_refused() */
-    bool shut;            /* both ends are shut down, and the client gets no time to read more */
-    const char *target;   /* of the request being read; lies in libmicrohttpd's pool */
-    size_t target_size;   /* up to the first NUL */
-    bool target_is_word;  /* it has no character that a target may not have */
+    size_t window_bytes;     /* of a body, for which the receive window was opened; 0: not opened */
+    bool served;             /* it has had a request */
+    uint64_t dropped_max;    /* bytes of an unread request that may be dropped after its refusal */
+    bool was_refused;        /* its latest request, for load or for its key: http_is_refused() */
+    int64_t refused_paid_ns; /* of its latest refusal (http_refusals.c) */
+    bool shut;               /* both ends are shut down, and the client gets no time to read more */
+    const char *target;      /* of the request being read; lies in libmicrohttpd's pool */
+    size_t target_size;      /* up to the first NUL */
+    bool target_is_word;     /* it has no character that a target may not have */
     char query[HTTP_QUERY_BYTES + 1]; /* of the target, behind its "?"; "": none, or too long */
     bool query_is_long;
     const struct listener *listener; /* the one that it came to */
@@ -87,8 +88,9 @@ struct http_body_queue {
 
 /* The refusals of one thread (http_refusals.c). */
 struct http_refusals {
-    struct heap held; /* exchanges whose refusals wait, their connections suspended */
-    int in_turn;      /* refusals of this turn */
+    struct heap held;    /* exchanges whose refusals wait, their connections suspended */
+    struct heap resting; /* those whose connections rest before */
+    int in_turn;         /* refusals of this turn */
 };
 
 /* The TLS handshakes of one thread (http_tls_handshakes.c). */

@@ -15,6 +15,10 @@
  * - In a daemon without keys all clients may have the address of one balancer, and after a burst
  *   the queue is empty the sooner, the faster it is refused what it has no room for. There the
  *   times are an order alone, and no refusal waits for its own.
+ * - A connection that is refused CONNECTION_AHEAD times without a pause rests from then on: it is
+ *   refused again REST_MS after the time before, and nothing of it is read meanwhile. So a client
+ *   that tries again at once, on one connection after each answer, takes next to nothing from
+ *   others, and a client that obeys Retry-After never waits for this.
  *
  * Only refusals wait here, and not those for a deadline, whose clients have little time. The state
  * is bounded: a table of fixed size, in which two owners may share a place, which makes their
@@ -28,7 +32,9 @@
 enum {
     OWNER_PER_S = 2000,
     OWNER_AHEAD_MS = 100,
-    HOLD_MS = 100,     /* longer ones would take up the connections that clients may have */
+    HOLD_MS = 100,         /* longer ones would take up the connections that clients may have */
+    REST_MS = 10,          /* of a connection, for each refusal */
+    CONNECTION_AHEAD = 16, /* refusals of a connection that has not been refused for a while */
     TURN_MAX = 32,     /* twice as many bodies of 64 KiB as are read in turn (http_body_queue.c) */
     TURN_BUSY_MAX = 4, /* while bodies wait to be read: their answers come first */
     HELD_MAX = 1024,   /* of a thread: libmicrohttpd looks at all that are suspended, each time
@@ -52,6 +58,14 @@ static int64_t *place(void *exchange)
 
 static const struct heap_order by_due = { goes_before, place };
 
+static bool rests_shorter(const void *left, const void *right)
+{
+    const struct exchange *a = left, *b = right;
+    return a->rests_until_ns < b->rests_until_ns;
+}
+
+static const struct heap_order by_rest = { rests_shorter, place };
+
 /* ------------------------------------------------------------ when it is due -- */
 
 static _Atomic int64_t *owner_of(const struct exchange *exchange)
@@ -62,7 +76,17 @@ static _Atomic int64_t *owner_of(const struct exchange *exchange)
     return &http->refused_paid_ns[number * UINT64_C(0x9e3779b97f4a7c15) >> 54];
 }
 
-/* Takes the next time of the owner (the generic cell rate algorithm, ITU-T I.371). */
+/* Takes the next time of the connection, up to which it rests (the generic cell rate algorithm,
+ * ITU-T I.371). */
+static int64_t take_rest_ns(const struct exchange *exchange, int64_t now_ns)
+{
+    int64_t *paid_ns = &http_connection_of(exchange->connection)->refused_paid_ns;
+    const int64_t earliest_ns = now_ns - CONNECTION_AHEAD * REST_MS * MS;
+    *paid_ns = (*paid_ns > earliest_ns ? *paid_ns : earliest_ns) + REST_MS * MS;
+    return *paid_ns;
+}
+
+/* The same of the owner. */
 static int64_t take_due_ns(const struct exchange *exchange, int64_t now_ns)
 {
     _Atomic int64_t *paid = owner_of(exchange);
@@ -96,14 +120,21 @@ static bool may_wait(const struct exchange *exchange)
            && !atomic_load(&exchange->thread->http->draining_since_ns);
 }
 
-/* False: there are too many. */
-static bool put(struct exchange *exchange)
+/* Both heaps have room for all that wait, so that an exchange can go from one to the other. False:
+ * there are too many. */
+static bool put(struct exchange *exchange, int64_t now_ns)
 {
-    struct heap *held = &exchange->thread->refusals.held;
-    if (held->count >= HELD_MAX || !heap_reserve(held, held->count + 1, ROOM_FIRST))
+    struct http_refusals *refusals = &exchange->thread->refusals;
+    const int64_t count = refusals->held.count + refusals->resting.count;
+    if (count >= HELD_MAX || !heap_reserve(&refusals->held, count + 1, ROOM_FIRST)
+        || !heap_reserve(&refusals->resting, count + 1, ROOM_FIRST))
         return false;
     exchange->refused_place = -1;
-    heap_put(held, by_due, exchange);
+    exchange->rests = exchange->rests_until_ns > now_ns;
+    if (exchange->rests)
+        heap_put(&refusals->resting, by_rest, exchange);
+    else
+        heap_put(&refusals->held, by_due, exchange);
     exchange->is_held = true;
     http_waiting_remove(exchange);
     exchange_leave_quota(exchange); /* its place is free for requests that may be taken */
@@ -118,11 +149,13 @@ bool http_refusals_hold(struct exchange *exchange)
     const int64_t now_ns = clock_now_ns();
     exchange->was_held = true;
     exchange->refused_due_ns = take_due_ns(exchange, now_ns);
-    if (is_due(exchange, now_ns) && turn_has_room(exchange->thread)) {
+    exchange->rests_until_ns = take_rest_ns(exchange, now_ns);
+    if (exchange->rests_until_ns <= now_ns && is_due(exchange, now_ns)
+        && turn_has_room(exchange->thread)) {
         refusals->in_turn++;
         return false;
     }
-    if (!put(exchange))
+    if (!put(exchange, now_ns))
         return false;
     MHD_suspend_connection(exchange->connection);
     return true;
@@ -138,49 +171,78 @@ static void resume(struct exchange *exchange)
 
 void http_refusals_take(struct exchange *exchange)
 {
+    const int64_t now_ns = clock_now_ns();
     exchange->was_held = true;
-    exchange->refused_due_ns = take_due_ns(exchange, clock_now_ns());
-    if (!put(exchange))
+    exchange->refused_due_ns = take_due_ns(exchange, now_ns);
+    if (!put(exchange, now_ns))
         resume(exchange);
 }
 
 void http_refusals_release(struct exchange *exchange)
 {
-    heap_remove(&exchange->thread->refusals.held, by_due, exchange);
+    struct http_refusals *refusals = &exchange->thread->refusals;
+    if (exchange->rests)
+        heap_remove(&refusals->resting, by_rest, exchange);
+    else
+        heap_remove(&refusals->held, by_due, exchange);
     exchange->is_held = false;
     resume(exchange);
 }
 
 /* -------------------------------------------------------------- one thread -- */
 
+/* Those that have rested wait for their turn. */
+static void end_rests(struct http_refusals *refusals, bool all, int64_t now_ns)
+{
+    for (struct exchange *first;
+         (first = heap_first(&refusals->resting)) && (all || first->rests_until_ns <= now_ns);) {
+        heap_remove(&refusals->resting, by_rest, first);
+        first->rests = false;
+        heap_put(&refusals->held, by_due, first);
+    }
+}
+
 void http_refusals_run(struct http_thread *thread)
 {
     struct http_refusals *refusals = &thread->refusals;
     refusals->in_turn = 0;
-    if (refusals->held.count == 0)
+    if (refusals->held.count + refusals->resting.count == 0)
         return;
     const bool drains = atomic_load(&thread->http->draining_since_ns);
     const int64_t now_ns = clock_now_ns();
+    end_rests(refusals, drains, now_ns);
     for (struct exchange *first; (first = heap_first(&refusals->held))
                                  && (drains || (is_due(first, now_ns) && turn_has_room(thread)));
          refusals->in_turn++)
         http_refusals_release(first);
 }
 
+/* Until a time, of most_ms. */
+static int wait_ms(int64_t until_ns, int64_t now_ns, int most_ms)
+{
+    const int64_t left_ms = until_ns > now_ns ? (until_ns - now_ns) / MS + 1 : 0;
+    return left_ms < most_ms ? (int)left_ms : most_ms;
+}
+
 int http_refusals_ms(const struct http_thread *thread, int most_ms)
 {
-    const struct exchange *first = heap_first(&thread->refusals.held);
-    if (!first)
+    const struct exchange *rested = heap_first(&thread->refusals.resting);
+    const struct exchange *held = heap_first(&thread->refusals.held);
+    if (!rested && !held)
         return most_ms;
-    const int64_t now_ns = clock_now_ns(), left_ns = first->refused_due_ns - now_ns;
-    if (is_due(first, now_ns) || atomic_load(&thread->http->draining_since_ns))
+    const int64_t now_ns = clock_now_ns();
+    if ((held && is_due(held, now_ns)) || atomic_load(&thread->http->draining_since_ns))
         return 0;
-    return left_ns / MS + 1 < most_ms ? (int)(left_ns / MS + 1) : most_ms;
+    if (rested)
+        most_ms = wait_ms(rested->rests_until_ns, now_ns, most_ms);
+    return held ? wait_ms(held->refused_due_ns, now_ns, most_ms) : most_ms;
 }
 
 void http_refusals_end(struct http_thread *thread)
 {
+    end_rests(&thread->refusals, true, 0);
     for (struct exchange *first; (first = heap_first(&thread->refusals.held));)
         http_refusals_release(first);
     heap_free(&thread->refusals.held);
+    heap_free(&thread->refusals.resting);
 }

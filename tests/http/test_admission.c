@@ -344,6 +344,43 @@ TEST(connections_of_the_refused)
     stop();
 }
 
+/* A connection that is refused again and again is answered ever later, all the same with its
+ * refusal, and as before when there is room again. Others may leave while they wait, and the daemon
+ * ends while one does. */
+TEST(refused_again_and_again)
+{
+    enum { AT_ONCE = 16, MORE = 40, REST_MS = 10, BODY_BYTES = 30000 };
+    struct endless holder;
+    struct http_raw raw, leaving, left;
+    start("--queue-max", "1");
+    endless_begin_any(&holder, &client);
+    http_raw_connect(&raw, server.port);
+    http_raw_connect(&leaving, server.port);
+    http_raw_connect(&left, server.port);
+    const double began_s = daemon_now();
+    for (int i = 0; i < AT_ONCE + MORE; i++) {
+        start_with_body(&raw, "", BODY_BYTES, BODY_BYTES);
+        start_with_body(&leaving, "", BODY_BYTES, BODY_BYTES);
+        start_with_body(&left, "", BODY_BYTES, BODY_BYTES);
+        expect_refused(&raw, true);
+        expect_refused(&leaving, true);
+        expect_refused(&left, true);
+    }
+    assert_true(daemon_now() - began_s > (MORE - 1) * REST_MS / 1e3);
+    start_with_body(&leaving, "", BODY_BYTES, BODY_BYTES);
+    http_raw_close(&leaving);
+    endless_end(&holder);
+    expect_status(PATH, GOOD, 200);
+    endless_begin_any(&holder, &client);
+    start_with_body(&raw, "", BODY_BYTES, BODY_BYTES);
+    expect_refused(&raw, true);
+    start_with_body(&left, "", BODY_BYTES, BODY_BYTES);
+    endless_leave(&holder);
+    stop();
+    http_raw_close(&left);
+    http_raw_close(&raw);
+}
+
 /* --------------------------------------------------------------- deadlines -- */
 
 TEST(deadlines_that_cannot_be_met)
