@@ -6,6 +6,7 @@
  * are is the matter of test_trace_*.c. The requests are laid out as Triton's own client does it
  * (oip_client.h). */
 #include "fixture.h"
+#include "hybrid_model.h"
 #include "oip_client.h"
 #include "test.h"
 #include "traced_families.h"
@@ -163,6 +164,33 @@ TEST(padded_rows_are_as_alone)
         oip_answer_free(&answer);
         oip_request_free(&request);
     }
+}
+
+/* So too where layers keep a state, which padding at the end cannot reach. */
+TEST(padded_rows_of_a_hybrid_are_as_alone)
+{
+    static const char MORE[] = ",\"layers\":[4],\"outputs\":[\"hidden_states\",\"predictions\"],"
+                               "\"top_k_tokens\":40";
+    struct oip_request request = padded();
+    oip_ask(&request, "last_hidden_state", "\"binary_data\":true");
+    oip_ask(&request, "hidden_states.4", "\"binary_data\":true");
+    oip_ask(&request, "logits", "\"binary_data\":true");
+    struct oip_answer answer = oip_post(&client, "lfm2", &request);
+    for (int row = 0; row < ROWS; row++) {
+        cJSON *traced = trace_row("lfm2", row, MORE);
+        const cJSON *layer = cJSON_GetArrayItem(cJSON_GetObjectItem(traced, "layers"), 0);
+        expect_rows(&answer, "last_hidden_state", row, traced, "final_hidden_states", TRACED_WIDTH);
+        expect_rows(&answer, "hidden_states.4", row, layer, "hidden_states", TRACED_WIDTH);
+        expect_logits(&answer, row, traced);
+        cJSON_Delete(traced);
+    }
+    oip_answer_free(&answer);
+    oip_request_free(&request);
+    answer_refused(&client, "/v2/models/lfm2/infer",
+                   JSON({"inputs":[{"name":"input_ids","shape":[1,3],"datatype":"INT64",
+                                    "data":[3,4,5]},{"name":"attention_mask","shape":[1,3],
+                                    "datatype":"INT64","data":[1,0,1]}]}),
+                                             400, "option", "/inputs/1");
 }
 
 /* Edits come as text of JSON: a parameter is no list. They are of each row of the batch. */
@@ -383,6 +411,7 @@ static int start(void **state)
     fixture_make_directory(state);
     traced_model_save(directory);
     traced_families_save(directory);
+    hybrid_model_make(fixture_path("lfm2"));
     fixture_serve("--models", directory);
     fill();
     return 0;

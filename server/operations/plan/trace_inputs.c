@@ -404,22 +404,31 @@ static bool check_given(const struct trace_item *item, struct fault *fault)
     return true;
 }
 
+/* Padding at the end changes no row before it; a state takes any other token that is hidden. */
+static bool check_hybrid_mask(const struct trace_item *item, struct fault *fault)
+{
+    for (int64_t i = 1; model_is_hybrid(item->model) && i < item->attention_mask_count; i++)
+        if (item->attention_mask[i] != 0 && item->attention_mask[i - 1] == 0)
+            return fault_set_at(fault, "/attention_mask", FAULT_OPTION,
+                                "attention_mask hides token %" PRId64 " and not the next, and some "
+                                "layers of model '%s' have no attention and take every token into "
+                                "their state; only tokens at the end can be hidden",
+                                i - 1, item->model->name);
+    return true;
+}
+
 /* attention_mask: 1 for tokens that may be attended to. */
 static bool take_mask(struct trace_item *item, struct arena *arena, struct fault *fault)
 {
     struct trace_stream *stream = &item->streams[0];
     if (!item->has_attention_mask)
         return true;
-    if (model_is_hybrid(item->model))
-        return fault_set_at(fault, "/attention_mask", FAULT_OPTION,
-                            "attention_mask hides tokens from attention, and some layers of model "
-                            "'%s' have none and take every token into their state; leave the "
-                            "tokens out",
-                            item->model->name);
     if (item->attention_mask_count != stream->length)
         return fault_set_at(fault, "/attention_mask", FAULT_SHAPE,
                             "attention_mask has %" PRId64 " entries; there are %" PRId64 " tokens",
                             item->attention_mask_count, stream->length);
+    if (!check_hybrid_mask(item, fault))
+        return false;
     uint8_t *visible = arena_alloc(arena, (size_t)stream->length);
     if (!visible)
         return fault_no_memory(fault);
