@@ -246,7 +246,7 @@ static bool add_attention(struct oip_trace_tensors *tensors, const struct model 
     const int64_t layer = !at ? -1 : is_cross ? at->cross_layer : at->self_layer;
     char name[NAME_BYTES];
     snprintf(name, sizeof name, "%sattentions.%" PRId64, prefix, block);
-    if (layer < 0 && stream >= 0)
+    if (stream >= 0 && (layer < 0 || model->layers[layer].lacks_attention))
         return true;
     return add_output(tensors, arena, name, 4, stream < 0 ? -1 : heads_of(model, layer),
                       (struct oip_trace_output){ is_cross ? OIP_CROSS_ATTENTIONS : OIP_ATTENTIONS,

@@ -1,6 +1,7 @@
 /* test_oip_trace_faults.c - whole passes over the Open Inference Protocol: what the metadata lists,
  * what is refused and how, and what counts. */
 #include "fixture.h"
+#include "hybrid_model.h"
 #include "oip_client.h"
 #include "test.h"
 #include "traced_families.h"
@@ -55,6 +56,12 @@ TEST(metadata)
     assert_false(has_tensor(cJSON_GetObjectItem(vit, "inputs"), "input_ids", ""));
     assert_false(has_tensor(cJSON_GetObjectItem(vit, "outputs"), "hidden_states.2", ""));
     cJSON_Delete(vit);
+    cJSON *hybrid = answer_get(&client, "/v2/models/lfm2");
+    const cJSON *of_hybrid = cJSON_GetObjectItem(hybrid, "outputs");
+    assert_true(has_tensor(of_hybrid, "attentions.1", "[-1,4,-1,-1]"));
+    assert_false(has_tensor(of_hybrid, "attentions.0", "")); /* a convolution */
+    assert_true(has_tensor(of_hybrid, "hidden_states.0", "[-1,-1,16]"));
+    cJSON_Delete(hybrid);
     cJSON *clip = answer_get(&client, "/v2/models/clip");
     assert_true(has_tensor(cJSON_GetObjectItem(clip, "inputs"), "input_ids", "[-1,-1]"));
     assert_true(has_tensor(cJSON_GetObjectItem(clip, "inputs"), "pixel_values", "[-1,3,6,6]"));
@@ -175,6 +182,7 @@ static int start(void **state)
     fixture_make_directory(state);
     traced_model_save(directory);
     traced_families_save(directory);
+    hybrid_model_make(fixture_path("lfm2"));
     fixture_serve("--models", directory);
     return 0;
 }
