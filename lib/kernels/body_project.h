@@ -135,6 +135,25 @@ INLINE void project_load_square(const enum attn_numbers kind, vec square[LANES],
     transpose_square(square);
 }
 
+/* The numbers of binary16 in the lower halves of words, or in the upper ones. */
+INLINE vec project_halves(uvec pair, bool is_upper)
+{
+#if VEC_BYTES == 64
+    /* Both are brought apart at once. */
+    typedef uint16_t both_vec __attribute__((vector_size(VEC_BYTES)));
+    const both_vec both = (both_vec)pair;
+    const both_vec apart =
+        __builtin_shufflevector(both, both, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28,
+                                30, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    hvec halves[2];
+
+    memcpy(halves, &apart, sizeof halves);
+    return float_of_f16(halves[is_upper]);
+#else
+    return float_of_f16(__builtin_convertvector(is_upper ? pair >> 16 : pair & 0xffffu, hvec));
+#endif
+}
+
 /* The parameters of input c of a square. The first of a pair is in the lower half. */
 INLINE vec project_column(const enum attn_numbers kind, const vec square[LANES], int64_t c)
 {
@@ -143,7 +162,7 @@ INLINE vec project_column(const enum attn_numbers kind, const vec square[LANES],
     const uvec pair = (uvec)square[c / 2];
     if (kind == ATTN_NUMBERS_BF16)
         return (vec)(c % 2 == 0 ? pair << 16 : pair & 0xffff0000u);
-    return float_of_f16(__builtin_convertvector(c % 2 == 0 ? pair & 0xffffu : pair >> 16, hvec));
+    return project_halves(pair, c % 2 != 0);
 }
 
 /* Prefetch the line that is bytes ahead; it need not exist. */
