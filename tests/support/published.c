@@ -83,13 +83,21 @@ static void fill(struct rows rows, const char *seed)
     }
 }
 
-static void write_name(char name[NAME_BYTES], const char *pattern, int layer)
+/* pattern and ending with the layer's number in place of #. A pass asks for thousands of names:
+ * with printf() they take as long as its products. */
+static void write_name(char name[NAME_BYTES], const char *pattern, const char *ending, int layer)
 {
-    const size_t before = strcspn(pattern, "#");
-    if (pattern[before])
-        snprintf(name, NAME_BYTES, "%.*s%d%s", (int)before, pattern, layer, pattern + before + 1);
-    else
-        snprintf(name, NAME_BYTES, "%s", pattern);
+    const size_t size = strlen(pattern), before = strcspn(pattern, "#");
+    assert_true(size + strlen(ending) + 2 < NAME_BYTES);
+    char *end = mempcpy(name, pattern, before);
+    if (before < size) {
+        assert_true(layer >= 0 && layer < 100);
+        if (layer >= 10)
+            *end++ = (char)('0' + layer / 10);
+        *end++ = (char)('0' + layer % 10);
+        end = stpcpy(end, pattern + before + 1);
+    }
+    stpcpy(end, ending);
 }
 
 /* Turns numbers into bytes: those of a dtype, or SCALES. */
@@ -109,7 +117,7 @@ static void add_tensor(const char *pattern, int layer, const int64_t *shape, int
     const int index = made.count++;
     int64_t columns = shape[rank - 1];
     assert_true(index < TENSORS_MAX);
-    write_name(made.names[index], pattern, layer);
+    write_name(made.names[index], pattern, "", layer);
     made.hashes[index] = hash_of(made.names[index]);
     made.rank[index] = rank;
     memcpy(made.shape[index], shape, sizeof made.shape[index]);
@@ -319,9 +327,8 @@ struct rows published_memory(int64_t columns)
 
 static const struct rows *find(const char *pattern, const char *ending, int layer)
 {
-    char whole[NAME_BYTES], name[NAME_BYTES];
-    snprintf(whole, sizeof whole, "%s%s", pattern, ending);
-    write_name(name, whole, layer);
+    char name[NAME_BYTES];
+    write_name(name, pattern, ending, layer);
     const uint64_t hash = hash_of(name);
     for (int i = 0; i < made.count; i++)
         if (made.hashes[i] == hash && strcmp(made.names[i], name) == 0)

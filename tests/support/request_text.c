@@ -80,8 +80,10 @@ void request_text_matrix(struct request_text *text, const float *values, int64_t
     for (int64_t i = 0; i < rows; i++) {
         request_text_add(text, i ? ",[" : "[");
         for (int64_t j = 0; j < columns; j++) {
-            if (j > 0)
-                request_text_add(text, ",");
+            if (j > 0) {
+                reserve(text, 1);
+                text->data[text->used++] = ',';
+            }
             add_number(text, values[i * columns + j]);
         }
         request_text_add(text, "]");
