@@ -477,7 +477,7 @@ int main(int argc, char **argv)
     if (getenv("LLAMA_CPP"))
         printf("llama.cpp: %s\n", llama_cpp_version(version));
     else
-        printf("alone: LLAMA_CPP=FOLDER names the libraries of llama.cpp\n");
+        printf("without llama.cpp: LLAMA_CPP=FOLDER names its libraries\n");
     mkdir("build/gguf", 0755);
     for (size_t i = 0; i < sizeof SHAPES / sizeof *SHAPES; i++)
         for (size_t k = 0; k < sizeof TYPES / sizeof *TYPES; k++)

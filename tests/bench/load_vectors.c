@@ -1,17 +1,20 @@
 /* load_vectors.c - vectors of texts: the daemon beside onnxruntime, on the same parameters, with
  * as many threads.
  *
- *     [ONNXRUNTIME=LIBRARY] load_vectors [quick] [ROUNDS] [WORD...]
+ *     [ONNXRUNTIME=LIBRARY] [LLAMA_CPP=FOLDER] load_vectors [quick] [ROUNDS] [WORD...]
  *
- * LIBRARY is the path of libonnxruntime.so; without it the daemon is alone. The models have the
- * shapes of all-MiniLM-L6-v2 and BERT-base, random parameters as F32, the mean of the last rows and
- * its length 1. The daemon gets lists of tokens by POST /v1/embeddings; onnxruntime runs a graph of
- * fused operators (traffic_onnx.h) in a process of its own, without a server. traffic_pass.h
- * describes the table; behind it stand the times from exec to the first vector, and memory. Words
- * pick the rows whose names have all of them, such as "minilm" and "512"; "quick" is a choice of
- * rows for some minutes. */
+ * LIBRARY is the path of libonnxruntime.so, FOLDER has the libraries of llama.cpp, each of which
+ * has rows of its own; without both the daemon is alone. The models have the shapes of
+ * all-MiniLM-L6-v2 and BERT-base, random parameters as F32, the mean of the last rows and its
+ * length 1. The daemon gets lists of tokens by POST /v1/embeddings; onnxruntime runs a graph of
+ * fused operators (traffic_onnx.h) in a process of its own, without a server. llama.cpp gets a file
+ * of the same shape, and 512 tokens at a time, its default. traffic_pass.h describes the table;
+ * behind it stand the times from exec to the first vector, and memory. Words pick the rows whose
+ * names have all of them, such as "minilm" and "512"; "quick" is a choice of rows for some minutes.
+ */
 #include "fill.h"
 #include "http_client.h"
+#include "llama_cpp.h"
 #include "machine.h"
 #include "own.h"
 #include "peers.h"
@@ -29,8 +32,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-enum { CALLS_MAX = 64, TOKENS_BELOW = 1000, COLUMNS = 8 };
+enum { CALLS_MAX = 64, TOKENS_BELOW = 1000, COLUMNS = 8, AT_ONCE = 512 };
 
 static const struct model {
     const char *name;
@@ -40,6 +44,7 @@ static const struct model {
     { "bert", { 12, 768, 3072, 12, 30522, 512, false } },
 };
 static const int LENGTHS[] = { 128, 512 }, BATCHES[] = { 1, 32 };
+static const char GGUF_PATH[] = "build/load_vectors.gguf";
 static const double ROUND_S = 0.5; /* of calls in a row */
 
 /* ------------------------------------------------------------------------------ files -- */
@@ -129,7 +134,9 @@ static void sum_vectors(int port, const struct traffic_request *request, double 
 struct contest {
     struct traffic_connection *connection;
     const struct traffic_request *request;
-    struct peer *peer;
+    struct peer *peer; /* of llama.cpp: this process, in which it computes */
+    struct llama_cpp_run *run;
+    int batch, length;
     int calls; /* of a round */
 };
 
@@ -155,6 +162,33 @@ static double run_peer(void *context, struct pass_row *row)
         sum += seconds[i];
     row->busy = (struct ratio_peer){ contest->peer->cpu_s, peer_could_of(contest->peer) };
     return sum / contest->calls;
+}
+
+/* Texts that llama.cpp computes together. */
+static int together(int batch, int length)
+{
+    const int most = AT_ONCE / length;
+    return batch < most ? batch : most;
+}
+
+static double run_llama(void *context, struct pass_row *row)
+{
+    static int32_t tokens[AT_ONCE];
+    const struct contest *contest = context;
+    const int some = together(contest->batch, contest->length);
+    struct fill fill = { 1 };
+    struct peer_watch watch;
+    for (int i = 0; i < AT_ONCE; i++)
+        tokens[i] = (int32_t)fill_below(&fill, TOKENS_BELOW);
+    llama_cpp_encode(contest->run, tokens, some, contest->length);
+    peer_watch_start(&watch, contest->peer);
+    const double begin_s = now_s(row->threads);
+    for (int i = 0; i < contest->calls * contest->batch; i += some)
+        llama_cpp_encode(contest->run, tokens, some, contest->length);
+    const double seconds = (now_s(row->threads) - begin_s) / contest->calls;
+    peer_watch_stop(&watch, contest->peer);
+    row->busy = (struct ratio_peer){ contest->peer->cpu_s, peer_could_of(contest->peer) };
+    return seconds;
 }
 
 static struct pass_work work_of(const struct traffic_checkpoint *shape, int batch, int length)
@@ -186,20 +220,32 @@ static void expect_same(const struct pass_row *row, struct peer *peer, const str
     traffic_requests_free(&plain, 1);
 }
 
-/* peer NULL: none. */
+/* Beside onnxruntime, then beside llama.cpp; alone where neither is there. peer NULL: none. */
 static void bench_row(struct pass_row *row, struct peer *peer, const struct model *model, int batch,
                       int length, const struct pass_options *options)
 {
     struct traffic_connection connection;
     struct traffic_request request = request_of(model->name, batch, length, "base64");
-    struct contest contest = { &connection, &request, peer, 1 };
+    struct contest contest = { &connection, &request, peer, NULL, batch, length, 1 };
+    const struct pass_row asked = *row;
     traffic_call_open(&connection, row->server->port);
     traffic_call(&connection, &request);
     if (peer)
         expect_same(row, peer, model, batch, length);
     const double first_s = traffic_call(&connection, &request);
     contest.calls = (int)fmax(1, fmin(CALLS_MAX, ROUND_S / first_s));
-    pass_measure(row, &(struct pass_contest){ &contest, run_own, run_peer }, options);
+    if (peer || !getenv("LLAMA_CPP"))
+        pass_measure(row, &(struct pass_contest){ &contest, run_own, run_peer }, options);
+    if (getenv("LLAMA_CPP")) {
+        struct peer process = { .pid = getpid(), .threads = row->threads };
+        contest.peer = &process;
+        contest.run =
+            llama_cpp_encoder_open(GGUF_PATH, row->threads, together(batch, length), length);
+        *row = asked;
+        row->peer = "llama.cpp";
+        pass_measure(row, &(struct pass_contest){ &contest, run_own, run_llama }, options);
+        llama_cpp_run_close(contest.run);
+    }
     traffic_connection_close(&connection);
     traffic_requests_free(&request, 1);
 }
@@ -303,12 +349,17 @@ static void bench_model(const struct asked *asked, const struct model *model, in
     traffic_server_stop(&pair.server);
 }
 
-static void print_peer(void)
+static void print_peers(void)
 {
+    char version[LLAMA_CPP_VERSION_BYTES];
     if (getenv("ONNXRUNTIME"))
         printf("onnxruntime: %s\n", traffic_onnx_version(getenv("ONNXRUNTIME")));
     else
-        printf("alone: ONNXRUNTIME=LIBRARY names libonnxruntime.so\n");
+        printf("without onnxruntime: ONNXRUNTIME=LIBRARY names libonnxruntime.so\n");
+    if (getenv("LLAMA_CPP"))
+        printf("llama.cpp: %s\n", llama_cpp_version(version));
+    else
+        printf("without llama.cpp: LLAMA_CPP=FOLDER names its libraries\n");
 }
 
 int main(int argc, char **argv)
@@ -321,7 +372,7 @@ int main(int argc, char **argv)
                            .starts = open_memstream(&starts, &size) };
     traffic_report_open("vectors");
     machine_print();
-    print_peer();
+    print_peers();
     for (size_t i = 0; i < sizeof MODELS / sizeof MODELS[0]; i++) {
         snprintf(path, sizeof path, "%s/%s", directory, MODELS[i].name);
         bool is_written = false;
@@ -330,6 +381,8 @@ int main(int argc, char **argv)
                 continue;
             if (!is_written)
                 write_model(path, &MODELS[i].shape);
+            if (!is_written && getenv("LLAMA_CPP"))
+                traffic_checkpoint_gguf(GGUF_PATH, &MODELS[i].shape);
             is_written = true;
             bench_model(&asked, &MODELS[i], threads);
         }
@@ -337,6 +390,7 @@ int main(int argc, char **argv)
     fclose(asked.starts);
     printf("\n%s", starts);
     free(starts);
+    unlink(GGUF_PATH);
     daemon_directory_remove(directory);
     return 0;
 }

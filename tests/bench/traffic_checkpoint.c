@@ -5,6 +5,7 @@
 #include "traffic_checkpoint.h"
 
 #include "fill.h"
+#include "gguf_models.h"
 #include "kernels/kernels.h"
 
 #include <inttypes.h>
@@ -234,4 +235,56 @@ void traffic_checkpoint_decoder(const char *folder, const struct traffic_checkpo
             shape->vocabulary);
     close_written(file);
     write_tensors(folder, shape, DECODER, sizeof DECODER / sizeof DECODER[0]);
+}
+
+/* Puts sizes in the place of capital letters. */
+static void put_sizes(const struct traffic_checkpoint *shape, const char *pattern, FILE *to)
+{
+    for (; *pattern; pattern++) {
+        const int size = *pattern == 'W'   ? shape->width
+                         : *pattern == 'I' ? shape->inner
+                         : *pattern == 'V' ? shape->vocabulary
+                         : *pattern == 'P' ? shape->positions
+                                           : 0;
+        if (size > 0)
+            fprintf(to, "%d", size);
+        else
+            fputc(*pattern, to);
+    }
+}
+
+static const char GGUF_TENSORS[] =
+    "token_embd.weight VxW, token_types.weight 2xW, position_embd.weight PxW, "
+    "token_embd_norm.weight W, token_embd_norm.bias W, "
+    "blk.#.attn_q.weight WxW, blk.#.attn_q.bias W, blk.#.attn_k.weight WxW, blk.#.attn_k.bias W, "
+    "blk.#.attn_v.weight WxW, blk.#.attn_v.bias W, "
+    "blk.#.attn_output.weight WxW, blk.#.attn_output.bias W, "
+    "blk.#.attn_output_norm.weight W, blk.#.attn_output_norm.bias W, "
+    "blk.#.ffn_up.weight IxW, blk.#.ffn_up.bias I, "
+    "blk.#.ffn_down.weight WxI, blk.#.ffn_down.bias W, "
+    "blk.#.layer_output_norm.weight W, blk.#.layer_output_norm.bias W, ";
+
+void traffic_checkpoint_gguf(const char *path, const struct traffic_checkpoint *shape)
+{
+    char pairs[600], *tensors;
+    size_t size;
+    FILE *to = open_memstream(&tensors, &size);
+    if (!to)
+        abort();
+    put_sizes(shape, GGUF_TENSORS, to);
+    fclose(to);
+    snprintf(pairs, sizeof pairs,
+             ".vocab_size I %d, .context_length I %d, .embedding_length I %d, "
+             ".feed_forward_length I %d, .attention.head_count I %d, "
+             ".attention.layer_norm_epsilon f 1e-12, .attention.causal ? 0, .pooling_type I 1, "
+             "tokenizer.ggml.token_type_count I 2, ",
+             shape->vocabulary, shape->positions, shape->width, shape->inner, shape->heads);
+    gguf_model_write(&(struct gguf_model){ .name = "bert",
+                                           .architecture = "bert",
+                                           .pairs = pairs,
+                                           .tensors = tensors,
+                                           .kind = GGUF_ENCODER,
+                                           .blocks = shape->layers },
+                     (struct gguf_model_form){ .type = "F32" }, path);
+    free(tensors);
 }

@@ -16,4 +16,8 @@ struct traffic_checkpoint {
 void traffic_checkpoint_encoder(const char *folder, const struct traffic_checkpoint *shape);
 void traffic_checkpoint_decoder(const char *folder, const struct traffic_checkpoint *shape);
 
+/* Writes such an encoder as a GGUF file, in F32, with other random parameters and the mean of the
+ * last rows as its vector. */
+void traffic_checkpoint_gguf(const char *path, const struct traffic_checkpoint *shape);
+
 #endif

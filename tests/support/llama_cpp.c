@@ -302,18 +302,50 @@ struct llama_cpp_run {
     int length; /* of the sequence */
 };
 
-struct llama_cpp_run *llama_cpp_run_open(const char *path, int threads, int length)
+static struct llama_cpp_run *open_run(const char *path, const struct context_params *params)
 {
     struct llama_cpp_run *run = malloc(sizeof *run);
     assert_non_null(run);
     run->model = open_model(path, true);
-    struct context_params params = context_params();
-    params.length = params.batch = (uint32_t)length;
-    params.threads = params.threads_batch = threads;
-    run->context = llama.init_from_model(run->model, params);
+    run->context = llama.init_from_model(run->model, *params);
     assert_non_null(run->context);
     run->length = 0;
     return run;
+}
+
+struct llama_cpp_run *llama_cpp_run_open(const char *path, int threads, int length)
+{
+    open_libraries();
+    struct context_params params = context_params();
+    params.length = params.batch = (uint32_t)length;
+    params.threads = params.threads_batch = threads;
+    return open_run(path, &params);
+}
+
+struct llama_cpp_run *llama_cpp_encoder_open(const char *path, int threads, int sequences,
+                                             int length)
+{
+    open_libraries();
+    struct context_params params = context_params();
+    params.length = params.batch = params.ubatch = (uint32_t)(sequences * length);
+    params.sequences = (uint32_t)sequences;
+    params.threads = params.threads_batch = threads;
+    params.embeddings = true;
+    params.pooling = POOLING_OF_FILE;
+    return open_run(path, &params);
+}
+
+void llama_cpp_encode(struct llama_cpp_run *run, const int32_t *tokens, int sequences, int length)
+{
+    struct batch batch = batch_of(tokens, sequences * length);
+    for (int i = 0; i < sequences * length; i++) {
+        batch.positions[i] = i % length;
+        batch.sequences[i][0] = i / length;
+    }
+    assert_int_equal(llama.encode(run->context, batch), 0);
+    for (int i = 0; i < sequences; i++)
+        assert_non_null(llama.get_embeddings_seq(run->context, i));
+    llama.batch_free(batch);
 }
 
 void llama_cpp_run_close(struct llama_cpp_run *run)

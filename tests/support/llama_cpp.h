@@ -43,6 +43,13 @@ struct llama_cpp_run;
 struct llama_cpp_run *llama_cpp_run_open(const char *path, int threads, int length);
 void llama_cpp_run_close(struct llama_cpp_run *run);
 
+/* An encoder in the same way, for at most so many sequences of length tokens together. */
+struct llama_cpp_run *llama_cpp_encoder_open(const char *path, int threads, int sequences,
+                                             int length);
+
+/* Computes the vectors of so many sequences of length tokens, which lie one behind the other. */
+void llama_cpp_encode(struct llama_cpp_run *run, const int32_t *tokens, int sequences, int length);
+
 /* Computes a new sequence of tokens, or one token more, and the logits of the last. */
 void llama_cpp_prefill(struct llama_cpp_run *run, const int32_t *tokens, int count);
 void llama_cpp_step(struct llama_cpp_run *run, int32_t token);
