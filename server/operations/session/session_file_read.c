@@ -637,7 +637,7 @@ static const struct session_file_layer *find_tensor(const struct session_file_re
 bool session_file_check_sum(const struct session_file_read *read, int64_t tensor,
                             struct fault *fault)
 {
-    int side;
+    int side = 0;
     const struct session_file_layer *layer = find_tensor(read, tensor, &side);
     const struct safetensors_entry *entry = layer->entries[side];
     char sum[SHA256_HEX_BYTES];
