@@ -74,6 +74,7 @@ static int setup(void **state)
     thread->http = http;
     now_ns = 1000000 * MS;
     memset(is_suspended, 0, sizeof is_suspended);
+    memset(connections, 0, sizeof connections);
     for (int i = 0; i < COUNT; i++) {
         connections[i].peer = i == LIGHT ? 7 : 8;
         infos[i].socket_context = &connections[i];
@@ -195,14 +196,33 @@ TEST(take)
     thread->refusals.held = (struct heap){ 0 };
 }
 
-/* A client that is refused now and then never waits. */
+/* A client that is refused now and then never waits, on a connection once in 10 ms. */
 TEST(few_refusals)
 {
     for (int i = 0; i < 1000; i++, now_ns += MS) {
-        begin(0, FAULT_QUOTA);
+        begin(i % 10, FAULT_QUOTA);
         http_refusals_run(thread);
-        assert_false(http_refusals_hold(&exchanges[0]));
+        assert_false(http_refusals_hold(&exchanges[i % 10]));
     }
+}
+
+/* A connection that asks again at once rests, behind what it has ahead, 10 ms for each refusal; one
+ * beside it of the same client does not. */
+TEST(one_connection)
+{
+    int refused = 0, ms = 0;
+    for (; ms < 1000; ms++, now_ns += MS) {
+        http_refusals_run(thread);
+        if (is_suspended[0])
+            continue;
+        begin(0, FAULT_QUOTA);
+        refused++;
+        assert_int_equal(http_refusals_hold(&exchanges[0]), refused > ms / 10 + 16);
+    }
+    assert_in_range(refused, 100 + 16, 100 + 18);
+    begin(1, FAULT_QUOTA);
+    assert_false(http_refusals_hold(&exchanges[1]));
+    assert_in_range(http_refusals_ms(thread, 1000), 0, 11);
 }
 
 /* Suspends one exchange of the heavy client. */
