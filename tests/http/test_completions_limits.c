@@ -111,11 +111,33 @@ TEST(budget_of_the_daemon)
     struct http_client own;
     daemon_start_with(&other, "--models", "examples/models", "--session-memory-max", "64KiB", NULL);
     http_client_init(&own, other.port);
+    for (int i = 0; i < 2; i++) {
+        answer_refused(&own, PATH, STORY(400), 413, "too_large", NULL); /* alone it is too large */
+        answer_wait_for_metric(&own, "attnd_session_bytes", 0, 0);
+        cJSON_Delete(answer_post(&own, PATH, STORY(0)));
+    }
+    http_client_free(&own);
+    daemon_stop(&other);
+}
+
+/* What would fit without a session of somebody else's. */
+TEST(budget_beside_a_session)
+{
+    struct daemon other;
+    struct http_client own;
+    daemon_start_with(&other, "--models", "examples/models", "--session-memory-max", "96KiB", NULL);
+    http_client_init(&own, other.port);
+    struct http_response response =
+        http_client_post(&own, "/v1/sessions", JSON({"id":"held","model":"stories260K"}));
+    http_response_free(&response);
+    cJSON_Delete(answer_post(&own, "/v1/sessions/held/trace",
+                             JSON({"text":"Once upon a time there was a girl","layers":[]})));
     answer_refused(&own, PATH, STORY(400), 503, "memory", NULL);
+    response = http_client_send(
+        &own, &(struct http_request){ .method = "DELETE", .path = "/v1/sessions/held" });
+    http_response_free(&response);
     answer_wait_for_metric(&own, "attnd_session_bytes", 0, 0);
-    cJSON *answer = answer_post(&own, PATH, STORY(0));
-    cJSON_Delete(answer);
-    answer_refused(&own, PATH, STORY(400), 503, "memory", NULL);
+    cJSON_Delete(answer_post(&own, PATH, STORY(400)));
     http_client_free(&own);
     daemon_stop(&other);
 }
