@@ -125,7 +125,8 @@ TEST(budget_beside_a_session)
 {
     struct daemon other;
     struct http_client own;
-    daemon_start_with(&other, "--models", "examples/models", "--session-memory-max", "640KiB", NULL);
+    daemon_start_with(&other, "--models", "examples/models", "--session-memory-max", "640KiB",
+                      NULL);
     http_client_init(&own, other.port);
     struct http_response response =
         http_client_post(&own, "/v1/sessions", JSON({"id":"held","model":"stories260K"}));
