@@ -28,21 +28,12 @@ struct fixed_lines {
 INLINE void find_lines(const enum attn_blocks blocks, struct fixed_lines *lines,
                        struct blocks_panel *panel, const struct blocks_rows *rows)
 {
-    const int halves = layout_of(blocks) >= NIBBLES_OF_16 ? 2 : 1;
-    const int64_t numbers = block_numbers(blocks), bytes = block_bytes(blocks);
     const uint8_t *row[LANES];
 
-    for (int j = 0; j < LANES; j++) {
-        row[j] = rows->first + (j < rows->count ? j : rows->count - 1) * rows->stride_bytes;
-        if (has_words(blocks)) {
-            lines->from[j] = row[j] + bytes - numbers / halves;
-        } else {
-            row_integers(blocks, lines->unpacked[j], row[j]);
-            lines->from[j] = lines->unpacked[j];
-        }
-    }
+    find_rows(row, rows);
+    find_integers(blocks, lines->from, lines->unpacked, row);
     lines->step = !has_words(blocks) || layout_of(blocks) == NIBBLES_OF_32 ? 32
-                  : numbers == 32                                          ? bytes
+                  : block_numbers(blocks) == 32                            ? block_bytes(blocks)
                                                                            : 16;
     turn_scales(blocks, panel, 0, row);
 }

@@ -217,19 +217,36 @@ INLINE void row_integers(const enum attn_blocks blocks, uint8_t *to, const uint8
     }
 }
 
+/* The rows, of which the last one stands for those that are missing. */
+INLINE void find_rows(const uint8_t *row[LANES], const struct blocks_rows *rows)
+{
+    for (int j = 0; j < LANES; j++)
+        row[j] = rows->first + (j < rows->count ? j : rows->count - 1) * rows->stride_bytes;
+}
+
+/* Where the integers of each row begin: in its first block, or unpacked. */
+INLINE void find_integers(const enum attn_blocks blocks, const uint8_t *from[LANES],
+                          uint8_t unpacked[LANES][ATTN_PROJECT_PART],
+                          const uint8_t *const rows[LANES])
+{
+    const int64_t run = block_numbers(blocks) / (layout_of(blocks) >= NIBBLES_OF_16 ? 2 : 1);
+
+    KEEP_ROLLED
+    for (int j = 0; j < LANES; j++) {
+        row_integers(blocks, unpacked[j], rows[j]);
+        from[j] = has_words(blocks) ? rows[j] + block_bytes(blocks) - run : unpacked[j];
+    }
+}
+
 INLINE void turn_integers(const enum attn_blocks blocks, struct blocks_panel *panel, int v,
                           const uint8_t *const rows[LANES])
 {
     const int halves = layout_of(blocks) >= NIBBLES_OF_16 ? 2 : 1;
     const int run = (int)block_numbers(blocks) / halves, step = (int)block_bytes(blocks);
-    uint8_t integers[LANES][ATTN_PROJECT_PART];
+    uint8_t unpacked[LANES][ATTN_PROJECT_PART];
     const uint8_t *from[LANES];
 
-    KEEP_ROLLED
-    for (int j = 0; j < LANES; j++) {
-        row_integers(blocks, integers[j], rows[j]);
-        from[j] = has_words(blocks) ? rows[j] + step - run : integers[j];
-    }
+    find_integers(blocks, from, unpacked, rows);
     if (has_words(blocks))
         turn_words((struct words_runs){ run, step }, panel, v, PANEL_WORDS / halves, from);
     else
@@ -401,8 +418,7 @@ INLINE void turn_blocks(const enum attn_blocks blocks, struct blocks_panel *pane
 {
     const uint8_t *from[LANES];
 
-    for (int j = 0; j < LANES; j++)
-        from[j] = rows->first + (j < rows->count ? j : rows->count - 1) * rows->stride_bytes;
+    find_rows(from, rows);
     turn_integers(blocks, panel, v, from);
     turn_scales(blocks, panel, v, from);
 }
