@@ -406,17 +406,16 @@ static bool get_mamba(struct model_recurrence *recurrence, struct checkpoint_pas
            && get_mamba_norm(recurrence, reader, fields);
 }
 
+/* The names that Bamba's config.json has, with its defaults; Falcon-H1 took both. */
+#define BAMBA_FIELDS                                                                               \
+    .heads = "mamba_n_heads=128", .groups = "mamba_n_groups=1", .state = "mamba_d_state=256",      \
+    .taps = "mamba_d_conv=4", .conv_bias = "mamba_conv_bias=true", .bias = "mamba_proj_bias"
+
 /* Source: BambaMixer and BambaRMSNormGated of bamba/modeling_bamba.py. */
 bool checkpoint_recurrence_bamba(struct model_recurrence *recurrence,
                                  struct checkpoint_pass_reader *reader, int64_t width)
 {
-    static const struct mamba_fields FIELDS = { .heads = "mamba_n_heads=128",
-                                                .groups = "mamba_n_groups=1",
-                                                .state = "mamba_d_state=256",
-                                                .taps = "mamba_d_conv=4",
-                                                .conv_bias = "mamba_conv_bias=true",
-                                                .bias = "mamba_proj_bias",
-                                                .norm = "=true" };
+    static const struct mamba_fields FIELDS = { BAMBA_FIELDS, .norm = "=true" };
     return get_mamba(recurrence, reader, &FIELDS, width);
 }
 
@@ -424,12 +423,7 @@ bool checkpoint_recurrence_bamba(struct model_recurrence *recurrence,
 bool checkpoint_recurrence_falcon_h1(struct model_recurrence *recurrence,
                                      struct checkpoint_pass_reader *reader, int64_t width)
 {
-    static const struct mamba_fields FIELDS = { .heads = "mamba_n_heads=128",
-                                                .groups = "mamba_n_groups=1",
-                                                .state = "mamba_d_state=256",
-                                                .taps = "mamba_d_conv=4",
-                                                .conv_bias = "mamba_conv_bias=true",
-                                                .bias = "mamba_proj_bias",
+    static const struct mamba_fields FIELDS = { BAMBA_FIELDS,
                                                 .out_bias = "projectors_bias",
                                                 .norm = "mamba_rms_norm",
                                                 .norm_is_of_groups = true,
