@@ -3,10 +3,9 @@
  * A job runs in stages. Stage 0 is one task; after the last task of a stage the job says how many
  * tasks the next stage has, 0 when the job is over. A worker takes one task at a time, or a run of
  * the shortest ones, from the job that is first by priority and by its remaining cost
- * (job_order.h). So a job that is alone uses every worker, and a short job waits for one task of a
- * long job at the most. Where long jobs hold
- * every worker, a short job does not wait at all: a spare thread runs its tasks beside them, and
- * the kernel shares the CPUs.
+ * (job_order.h). So a job that is alone uses every worker, and a short job waits for one task or
+ * one run of a long job at the most. Where long jobs hold every worker, a short job does not wait
+ * at all: a spare thread runs its tasks beside them, and the kernel shares the CPUs.
  *
  * Between two stages a job may wait for something outside the scheduler (JOB_WAITS). It holds no
  * worker then, and goes on with scheduler_continue().
@@ -69,7 +68,7 @@ struct job {
      * of a stage, or between scheduler_claim() and scheduler_continue(). The scheduler reads them
      * when it takes the job, after each stage and in scheduler_continue(). */
     const struct job_kind *kind;
-    int64_t deadline_ns; /* monotonic clock; no task begins after it. 0: none */
+    int64_t deadline_ns; /* monotonic clock; no task or run begins after it. 0: none */
     int priority;        /* 1 is the highest level; 0: the default */
     int64_t cost_ns;     /* predicted time of one worker for the rest of the job; 0: not known */
     struct job_share *share; /* read when the scheduler takes the job; NULL: the common share */
@@ -181,9 +180,9 @@ void scheduler_join(struct scheduler *scheduler, struct job *job, const struct j
 void scheduler_pay(struct scheduler *scheduler, struct job *job, const struct job *other,
                    int64_t spent_ns);
 
-/* Ends a job early, from any thread: no further task begins, and done is called with outcome, by
- * this call or at the end of the job's last running task or claim. Has no effect on a job that is
- * over. The scheduler watches the deadlines itself. */
+/* Ends a job early, from any thread: no further task or run begins, and done is called with
+ * outcome, by this call or at the end of the job's last running task or claim. Has no effect on a
+ * job that is over. The scheduler watches the deadlines itself. */
 void scheduler_stop_job(struct scheduler *scheduler, struct job *job, enum job_outcome outcome);
 
 /* Whether the job was to end early, or at its deadline. For a task that takes long: it may end too

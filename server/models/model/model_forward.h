@@ -238,10 +238,8 @@ struct model_block_altup {
 };
 
 struct model_block {
-    int64_t self_layer; /* a number of model->layers; -1: none */
-    const struct model_recurrence
-        *recurrence;      /* in place of its attention, or beside it; NULL: none
-                           */
+    int64_t self_layer;                        /* a number of model->layers; -1: none */
+    const struct model_recurrence *recurrence; /* in place of attention or beside it; NULL: none */
     int64_t beside_layer; /* of a recurrence beside attention. -1: it takes its place */
     int64_t cross_layer;  /* its keys are the rows that leave the encoder. -1: none */
     struct model_part self, beside, cross, feed_forward;
