@@ -24,7 +24,9 @@ struct attn_part {
 /* Merge rows [first, first + row_count), columns wide. Row first + i goes to context[i *
  * context_stride] and lse[i]; lse may be NULL. weights is room for part_count numbers. If a part's
  * lse of a row is NaN or +INFINITY, the context of that row is NaN. The contents of a part of
- * weight 0 do not count. Cannot fail; part_count may be 0. */
+ * weight 0 do not count. Cannot fail; part_count may be 0. The result may take the place of a part,
+ * at its rows: context = parts[i].context + first * columns with context_stride columns, and lse =
+ * parts[i].lse + first. */
 void attn_merge(const struct attn_part *parts, int64_t part_count, int64_t first, int64_t row_count,
                 int64_t columns, float *context, int64_t context_stride, float *lse,
                 double *weights);

@@ -239,6 +239,33 @@ TEST(one_part_and_empty_ones)
     }
 }
 
+/* The result in the place of any part, from the second row on, has the bits that it has elsewhere.
+ */
+TEST(in_place)
+{
+    enum { PARTS = 3, ROWS = 4, COLUMNS = 5, FIRST = 1, REST = (ROWS - FIRST) * COLUMNS };
+    for (int count = 1; count <= PARTS; count++)
+        for (int place = 0; place < count; place++) {
+            struct fill fill = { 31 };
+            float context[PARTS][ROWS * COLUMNS], lse[PARTS][ROWS];
+            float away[REST], away_lse[ROWS - FIRST];
+            double weights[PARTS];
+            struct attn_part parts[PARTS];
+            for (int i = 0; i < PARTS; i++) {
+                fill_floats(&fill, context[i], ROWS * COLUMNS, -4, 4);
+                fill_floats(&fill, lse[i], ROWS, -2, 2);
+                parts[i] = (struct attn_part){ context[i], lse[i] };
+            }
+            lse[0][2] = -INFINITY;
+            attn_merge(parts, count, FIRST, ROWS - FIRST, COLUMNS, away, COLUMNS, away_lse,
+                       weights);
+            attn_merge(parts, count, FIRST, ROWS - FIRST, COLUMNS, context[place] + FIRST * COLUMNS,
+                       COLUMNS, lse[place] + FIRST, weights);
+            assert_memory_equal(context[place] + FIRST * COLUMNS, away, sizeof away);
+            assert_memory_equal(lse[place] + FIRST, away_lse, sizeof away_lse);
+        }
+}
+
 /* lse log 3 and log 1: weights 3/4 and 1/4. */
 TEST(by_hand)
 {
