@@ -16,11 +16,7 @@
 
 #include <string.h>
 
-enum {
-    FIXED_DIGITS = ATTN_FIXED_DIGITS_MAX,
-    FIXED_GROUPS = ATTN_FIXED_PART / 16, /* of a part, at most */
-    FIXED_ROWS = 8                       /* that share a chain */
-};
+enum { FIXED_DIGITS = ATTN_FIXED_DIGITS_MAX };
 
 /* Rounded to nearest, ties to even. */
 INLINE ivec nearest_integers(vec x)
@@ -48,12 +44,13 @@ INLINE int64_t least_of(int64_t a, int64_t b)
 #define NUMBERS(v)                                                                                 \
     __builtin_shufflevector(v, v, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
 
-INLINE float greatest_lane(vec v)
+/* In all lanes. */
+INLINE vec greatest_lane(vec v)
 {
     v = greater(v, HALVES(v));
     v = greater(v, QUARTERS(v));
     v = greater(v, PAIRS(v));
-    return greater(v, NUMBERS(v))[0];
+    return greater(v, NUMBERS(v));
 }
 
 INLINE int32_t sum_of_lanes(ivec v)
@@ -64,57 +61,36 @@ INLINE int32_t sum_of_lanes(ivec v)
     return (v + NUMBERS(v))[0];
 }
 
-/* 32 inputs in their unit, each half of them by its digits, the least first. */
+/* 32 inputs in their unit, which all lanes have. */
 struct fixed_inputs {
-    float unit;
-    ivec whole[2], digit[FIXED_DIGITS][2];
+    vec unit;
+    ivec whole[2];
 };
-
-INLINE float float_of_field(uint32_t exponent)
-{
-    const uint32_t bits = exponent << 23;
-    float number;
-
-    memcpy(&number, &bits, sizeof number);
-    return number;
-}
 
 /* The greatest digit is at most 127, for which a whole number of 8 bits less one is too small by a
  * hair. Inputs below 2^-100 beside a row of 2^-64 or more are 0. */
 INLINE void cut_inputs(struct fixed_inputs *to, const float *x, const int digits)
 {
     const vec low = load(x), high = load(x + LANES);
-    const float most = greatest_lane(greater(absolute(low), absolute(high)));
-    const float above = most * (1.0f + 0x1p-7f);
-    uint32_t bits;
+    const vec most = greatest_lane(greater(absolute(low), absolute(high)));
+    const uvec unit = ((uvec)(most * (1.0f + 0x1p-7f)) >> 23) + (uint32_t)(2 - 8 * digits);
+    const uvec is_some = (uvec)(most >= 0x1p-100f);
+    const vec inverse = (vec)((254 - unit) << 23 & is_some);
 
-    memcpy(&bits, &above, sizeof bits);
-    const uint32_t unit = (bits >> 23) + 2 - 8 * (uint32_t)digits;
-    const bool is_zero = most < 0x1p-100f;
-    const float inverse = is_zero ? 0.0f : float_of_field(254 - unit);
-    to->unit = is_zero ? 0.0f : float_of_field(unit);
-    UNROLL
-    for (int half = 0; half < 2; half++) {
-        ivec rest = nearest_integers((half == 0 ? low : high) * inverse);
-        to->whole[half] = rest;
-        UNROLL
-        for (int d = 0; d + 1 < digits; d++) {
-            to->digit[d][half] = rest << 24 >> 24;
-            rest = (rest - to->digit[d][half]) >> 8;
-        }
-        to->digit[digits - 1][half] = rest;
-    }
+    to->unit = (vec)(unit << 23 & is_some);
+    to->whole[0] = nearest_integers(low * inverse);
+    to->whole[1] = nearest_integers(high * inverse);
 }
 
 /* The sum of X of the groups of size inputs. */
 INLINE void group_sums(float *sums, int64_t step, const struct fixed_inputs *inputs, const int size)
 {
     if (size == 32) {
-        *sums = (float)sum_of_lanes(inputs->whole[0] + inputs->whole[1]) * inputs->unit;
+        *sums = (float)sum_of_lanes(inputs->whole[0] + inputs->whole[1]) * inputs->unit[0];
         return;
     }
-    sums[0] = (float)sum_of_lanes(inputs->whole[0]) * inputs->unit;
-    sums[step] = (float)sum_of_lanes(inputs->whole[1]) * inputs->unit;
+    sums[0] = (float)sum_of_lanes(inputs->whole[0]) * inputs->unit[0];
+    sums[step] = (float)sum_of_lanes(inputs->whole[1]) * inputs->unit[0];
 }
 
 /* ------------------------------------------------------------------------- kinds of weights -- */
@@ -134,6 +110,7 @@ struct fixed_kind {
     enum fixed_form form;
     int64_t numbers, bytes; /* of a block */
     int zero;               /* added to integers */
+    bool is_small; /* the magnitudes of the integers of a group have a sum of at most 480 */
     void (*turn)(struct blocks_panel *panel, int v, const struct blocks_rows *rows);
 };
 
@@ -148,6 +125,10 @@ struct fixed_kind {
          ? (name) == ATTN_BLOCKS_Q4_0 ? 8 : 0                                                      \
          : 128)
 
+#define IS_SMALL(name)                                                                             \
+    ((name) == ATTN_BLOCKS_Q4_0 || (name) == ATTN_BLOCKS_Q4_1 || (name) == ATTN_BLOCKS_Q4_K        \
+     || (name) == ATTN_BLOCKS_Q2_K || (name) == ATTN_BLOCKS_Q3_K)
+
 static const struct fixed_kind fixed_kinds[] = {
 #define X(NAME, name, numbers, bytes)                                                              \
     { ATTN_BLOCKS_##NAME,                                                                          \
@@ -155,6 +136,7 @@ static const struct fixed_kind fixed_kinds[] = {
       numbers,                                                                                     \
       bytes,                                                                                       \
       ZERO_OF(ATTN_BLOCKS_##NAME, FORM_OF(ATTN_BLOCKS_##NAME, LAYOUT_##NAME)),                     \
+      IS_SMALL(ATTN_BLOCKS_##NAME),                                                                \
       turn_blocks_##name },
     ATTN_BLOCKS_MAP(X)
 #undef X
@@ -204,335 +186,25 @@ INLINE struct blocks_rows rows_of_part(const struct fixed_kind *kind,
     return (struct blocks_rows){ last->rows[0], sizeof last->rows[0], count };
 }
 
-/* ------------------------------------------------------------------ products of vectors -- */
-
-/* Rows in fixed point, span inputs of each: digits are [digit][span], the least first; starts
- * [digit][group]. */
-struct fixed_row {
-    const int8_t *digits;
-    const float *units, *sums;
-    const int32_t *starts;
-};
-
-struct fixed_chains {
-    const struct blocks_panel *panel;
-    vec values; /* bytes, of FORM_VALUES_OF_16 */
-    bool has_less;
-    int64_t span, groups; /* of a row; the groups of a span */
-    int64_t group, count; /* the first of this part, and those that are there */
-    int64_t n;            /* outputs */
-    struct fixed_row row[FIXED_ROWS];
-    float *y[FIXED_ROWS];
-    const uint8_t *ahead; /* a part further on, of the first output */
-    int64_t ahead_stride, ahead_bytes;
-};
-
-/* The next parts would come too late. */
-enum { FIXED_AHEAD = 4 * ATTN_FIXED_PART };
-
-/* A part of LANES rows comes into the cache while this one is multiplied: of groups groups each
- * brings its share. */
-INLINE void prefetch_part(const struct fixed_chains *chains, int group, const int groups)
-{
-    const int rows = (int)LANES / groups;
-    const int64_t lines = (chains->ahead_bytes + 126) / 64;
-    uintptr_t from = (uintptr_t)chains->ahead + (uintptr_t)(group * rows * chains->ahead_stride);
-
-    UNROLL
-    for (int j = 0; j < rows; j++, from += (uintptr_t)chains->ahead_stride) {
-        __builtin_prefetch((const void *)from, 0, 3);
-        __builtin_prefetch((const void *)(from + 64), 0, 3);
-        for (int64_t line = 2; line < lines; line++)
-            __builtin_prefetch((const void *)(from + (uintptr_t)line * 64), 0, 3);
-    }
-}
-
-/* Unsigned bytes of quad q of group g. */
-INLINE ivec bytes_at(const enum fixed_form form, const struct fixed_chains *chains, int g, int q)
-{
-    const struct fixed_place place = place_of(form, g, q);
-    const uvec words = (uvec)chains->panel->words[place.word][0];
-
-    if (form == FORM_BYTES_OF_16 || form == FORM_BYTES_OF_32)
-        return (ivec)(words ^ 0x80808080u);
-    const ivec nibbles = (ivec)(words >> place.bit & 0x0f0f0f0fu);
-    return form == FORM_VALUES_OF_16 ? look_up(chains->values, nibbles) : nibbles;
-}
-
-/* y = fma(by, sum, y), and so on, for one group of one row. */
-INLINE vec add_group(const struct fixed_chains *chains, const struct fixed_row *row, int g,
-                     const int size, const int digits, const ivec *sums, vec y)
-{
-    const int64_t group = chains->group + g;
-    vec sum = float_of(sums[0]);
-
-    for (int d = 1; d < digits; d++)
-        sum = multiply_add(float_of(sums[d]), broadcast(d == 1 ? 256.0f : 65536.0f), sum);
-    sum *= row->units[group * size / ATTN_FIXED_UNIT];
-    y = multiply_add(chains->panel->by[g][0], sum, y);
-    return chains->has_less
-               ? multiply_add(-chains->panel->less[g][0], broadcast(row->sums[group]), y)
-               : y;
-}
-
-/* As many groups at once as hide how long each step of a chain takes. */
-INLINE void add_fixed(const enum fixed_form form, const int rows, const int digits,
-                      const struct fixed_chains *chains)
-{
-    enum { SUMS_MAX = 24 };
-    const int quads = quads_of(form), size = quads * 4, groups = ATTN_FIXED_PART / size;
-    const int at_once = rows == 1 ? 4 : rows == 2 ? 2 : 1;
-    vec y[FIXED_ROWS];
-
-    UNROLL
-    for (int r = 0; r < rows; r++)
-        y[r] = chains->n >= LANES ? load(chains->y[r]) : load_part(chains->y[r], chains->n);
-    KEEP_ROLLED
-    for (int g = 0; g < groups; g += at_once) {
-        ivec sums[SUMS_MAX];
-        for (int k = 0; chains->ahead != NULL && k < at_once; k++)
-            prefetch_part(chains, g + k, groups);
-        UNROLL
-        for (int s = 0; s < at_once * rows * digits; s++)
-            sums[s] =
-                chains->row[s / digits % rows]
-                    .starts[s % digits * chains->groups + chains->group + g + s / digits / rows]
-                + (ivec){ 0 };
-        UNROLL
-        for (int q = 0; q < quads; q++) {
-            UNROLL
-            for (int k = 0; k < at_once; k++) {
-                const ivec bytes = bytes_at(form, chains, g + k, q);
-                UNROLL
-                for (int s = 0; s < rows * digits; s++) {
-                    int32_t quad;
-                    memcpy(&quad,
-                           chains->row[s / digits].digits + s % digits * chains->span
-                               + (chains->group + g + k) * size + q * 4,
-                           sizeof quad);
-                    sums[k * rows * digits + s] =
-                        dot_bytes(sums[k * rows * digits + s], bytes, quad + (ivec){ 0 });
-                }
-            }
-        }
-        UNROLL
-        for (int k = 0; k < at_once; k++) {
-            if (g + k >= chains->count)
-                break;
-            UNROLL
-            for (int r = 0; r < rows; r++)
-                y[r] = add_group(chains, &chains->row[r], g + k, size, digits,
-                                 sums + (k * rows + r) * digits, y[r]);
-        }
-    }
-    UNROLL
-    for (int r = 0; r < rows; r++) {
-        if (chains->n >= LANES)
-            store(chains->y[r], y[r]);
-        else
-            store_part(chains->y[r], y[r], chains->n);
-    }
-}
-
-#define ADD_FIXED(form, rows, digits)                                                              \
-    static void add_##form##_##rows##_##digits(const struct fixed_chains *chains)                  \
-    {                                                                                              \
-        add_fixed(form, rows, digits, chains);                                                     \
-    }
-#define ADD_ALL_FIXED(form)                                                                        \
-    ADD_FIXED(form, 1, 2)                                                                          \
-    ADD_FIXED(form, 2, 2)                                                                          \
-    ADD_FIXED(form, 4, 2)                                                                          \
-    ADD_FIXED(form, 8, 2)                                                                          \
-    ADD_FIXED(form, 1, 3)                                                                          \
-    ADD_FIXED(form, 2, 3)                                                                          \
-    ADD_FIXED(form, 4, 3)                                                                          \
-    ADD_FIXED(form, 8, 3)
-ADD_ALL_FIXED(FORM_BYTES_OF_16)
-ADD_ALL_FIXED(FORM_BYTES_OF_32)
-ADD_ALL_FIXED(FORM_NIBBLES_OF_16)
-ADD_ALL_FIXED(FORM_NIBBLES_OF_32)
-ADD_ALL_FIXED(FORM_VALUES_OF_16)
-
-#define ADD_FIXED_OF(form)                                                                         \
-    [form] = { { add_##form##_1_2, add_##form##_2_2, add_##form##_4_2, add_##form##_8_2 },         \
-               { add_##form##_1_3, add_##form##_2_3, add_##form##_4_3, add_##form##_8_3 } }
-
-/* The indices: form, digits less two, and the logarithm of the rows. */
-static void (*const add_fixed_of[FIXED_FORMS][2][4])(const struct fixed_chains *chains) = {
-    ADD_FIXED_OF(FORM_BYTES_OF_16),   ADD_FIXED_OF(FORM_BYTES_OF_32),
-    ADD_FIXED_OF(FORM_NIBBLES_OF_16), ADD_FIXED_OF(FORM_NIBBLES_OF_32),
-    ADD_FIXED_OF(FORM_VALUES_OF_16),
-};
-
-#include "body_fixed_row.h"
-
-/* ------------------------------------------------------------------- rows for vectors -- */
-
-/* The room of one row: digits, units, sums and starts of its groups, for as many inputs as let all
- * rows have room. */
-enum { FIXED_BYTES_OF_16 = 16 * FIXED_DIGITS + 4 + 4 + 4 * FIXED_DIGITS };
-
-static int64_t span_of(const struct attn_fixed_project *project)
-{
-    const int64_t bytes = (int64_t)(ATTN_PROJECT_WORK * sizeof(float)) / project->row_count;
-    const int64_t most = bytes / FIXED_BYTES_OF_16 * 16 / ATTN_FIXED_PART * ATTN_FIXED_PART;
-    const int64_t in = (project->in + ATTN_FIXED_PART - 1) / ATTN_FIXED_PART * ATTN_FIXED_PART;
-
-    return least_of(most, in);
-}
-
-/* The bytes of a digit, and what the sums of its groups begin with: no zero of the weights. */
-INLINE void store_digit(int8_t *to, int32_t *starts, const ivec digit[2], int zero, int size)
-{
-    typedef int8_t bytes __attribute__((vector_size(LANES)));
-    const bytes low = __builtin_convertvector(digit[0], bytes);
-    const bytes high = __builtin_convertvector(digit[1], bytes);
-
-    memcpy(to, &low, sizeof low);
-    memcpy(to + LANES, &high, sizeof high);
-    if (zero == 0)
-        return;
-    starts[0] = -zero * sum_of_lanes(size == 32 ? digit[0] + digit[1] : digit[0]);
-    if (size == 16)
-        starts[1] = -zero * sum_of_lanes(digit[1]);
-}
-
-/* Inputs [first, first + span) of row r, as far as there are any. */
-INLINE struct fixed_row cut_row(const struct fixed_kind *kind,
-                                const struct attn_fixed_project *project, int64_t r, int64_t first,
-                                int64_t span, const int digits)
-{
-    const int size = quads_of(kind->form) * 4;
-    const bool has_less = attn_fixed_has_less(project->blocks);
-    const int64_t count = least_of(project->in - first, span), groups = span / size;
-    int8_t *to = (int8_t *)project->work + r * (span / 16 * FIXED_BYTES_OF_16);
-    float *units = (float *)(void *)(to + digits * span), *sums = units + span / 32;
-    int32_t *starts = (int32_t *)(void *)(sums + groups);
-
-    if (kind->zero == 0)
-        memset(starts, 0, (size_t)(digits * groups) * sizeof *starts);
-    for (int64_t i = 0; i < count; i += ATTN_FIXED_UNIT) {
-        struct fixed_inputs inputs;
-        cut_inputs(&inputs, project->x[r] + first + i, digits);
-        units[i / ATTN_FIXED_UNIT] = inputs.unit;
-        if (has_less)
-            group_sums(sums + i / size, 1, &inputs, size);
-        UNROLL
-        for (int d = 0; d < digits; d++)
-            store_digit(to + d * span + i, starts + d * groups + i / size, inputs.digit[d],
-                        kind->zero, size);
-    }
-    return (struct fixed_row){ to, units, sums, starts };
-}
-
-/* ----------------------------------------------------------------- products of all rows -- */
-
-static vec values_of_bytes(enum attn_blocks blocks)
-{
-    const int8_t *values = blocks == ATTN_BLOCKS_MXFP4 ? VALUES_FP4 : VALUES_NL;
-    uint8_t bytes[VEC_BYTES];
-    vec table;
-
-    for (int i = 0; i < VEC_BYTES; i++)
-        bytes[i] = (uint8_t)(values[i % 16] + 128);
-    memcpy(&table, bytes, sizeof table);
-    return table;
-}
-
-/* Rows first to first + rows, a power of two; where there are fewer, the last one is repeated. */
-static void add_rows_of(const struct fixed_kind *kind, const struct attn_fixed_project *project,
-                        struct fixed_chains *chains, const struct fixed_row *rows, int64_t first,
-                        int64_t output)
-{
-    const int64_t count = least_of(project->row_count - first, FIXED_ROWS);
-    const int log_rows = count > 4 ? 3 : count > 2 ? 2 : count > 1 ? 1 : 0;
-    float unused[LANES];
-
-    for (int r = 0; r < 1 << log_rows; r++) {
-        chains->row[r] = rows[first + least_of(r, count - 1)];
-        chains->y[r] = r < count ? project->y[first + r] + output : unused;
-    }
-    memset(unused, 0, sizeof unused);
-    add_fixed_of[kind->form][project->digits - 2][log_rows](chains);
-}
-
-/* The inputs of a span, from input first on. */
-static void add_span(const struct fixed_kind *kind, const struct attn_fixed_project *project,
-                     const struct fixed_row *rows, struct fixed_chains *chains,
-                     struct blocks_panel *panel, int64_t first)
-{
-    const int64_t end = least_of(project->in, first + chains->span);
-    const int size = quads_of(kind->form) * 4;
-    const int64_t stride = project->weight_stride / kind->numbers * kind->bytes;
-    void (*const add_one)(const struct fixed_chains *chains, const struct fixed_lines *lines) =
-        project->row_count == 1 ? add_row_of[kind->form][project->digits - 2] : NULL;
-    struct fixed_lines lines;
-    struct fixed_last last;
-
-    chains->ahead_stride = stride;
-    chains->ahead_bytes = ATTN_FIXED_PART / kind->numbers * kind->bytes;
-    for (int64_t o = 0; o < project->out; o += LANES)
-        for (int64_t i = first; i < end; i += ATTN_FIXED_PART) {
-            const int64_t next = i + FIXED_AHEAD;
-            const bool is_last = next >= end;
-            const struct blocks_rows weights = rows_of_part(kind, project, o, i, &last);
-            chains->group = (i - first) / size;
-            chains->count = least_of(end - i, ATTN_FIXED_PART) / size;
-            chains->n = project->out - o;
-            chains->ahead = (const uint8_t *)project->weight + (is_last ? o + LANES : o) * stride
-                            + (is_last ? first + next - end : next) / kind->numbers * kind->bytes;
-            if (add_one != NULL) {
-                find_lines_of[kind->blocks](&lines, panel, &weights);
-                chains->row[0] = rows[0];
-                chains->y[0] = project->y[0] + o;
-                add_one(chains, &lines);
-                continue;
-            }
-            kind->turn(panel, 0, &weights);
-            for (int64_t r = 0; r < project->row_count; r += FIXED_ROWS, chains->ahead = NULL)
-                add_rows_of(kind, project, chains, rows, r, o);
-        }
-}
-
-static void project_fixed(const struct attn_fixed_project *project)
-{
-    const struct fixed_kind *kind = &fixed_kinds[project->blocks];
-    const int64_t span = span_of(project);
-    struct fixed_row rows[ATTN_PROJECT_ROWS_MAX];
-    struct blocks_panel panel;
-    struct fixed_chains chains = {
-        .panel = &panel,
-        .values = values_of_bytes(project->blocks),
-        .has_less = attn_fixed_has_less(project->blocks),
-        .span = span,
-        .groups = span / (quads_of(kind->form) * 4),
-    };
-
-    panel.has_infinite = false;
-    for (int64_t r = 0; r < project->row_count; r++)
-        if (project->bias != NULL)
-            memcpy(project->y[r], project->bias, (size_t)project->out * sizeof(float));
-        else
-            memset(project->y[r], 0, (size_t)project->out * sizeof(float));
-    for (int64_t first = 0; first < project->in; first += span) {
-        for (int64_t r = 0; r < project->row_count; r++)
-            rows[r] = project->digits == 2 ? cut_row(kind, project, r, first, span, 2)
-                                           : cut_row(kind, project, r, first, span, 3);
-        add_span(kind, project, rows, &chains, &panel, first);
-    }
-}
+#include "body_fixed_rows.h"
 
 /* ------------------------------------------------------------------------- for tiles -- */
 
-/* A digit of 16 rows times its place and unit, as bf16 numbers. */
-INLINE void store_digits(uint16_t *to, const ivec digit[2], float place)
+/* The digits of a unit times their places, as bf16 numbers. */
+INLINE void store_digits(uint16_t *to, const struct fixed_inputs *inputs, const int digits)
 {
     UNROLL
     for (int half = 0; half < 2; half++) {
-        const uvec bits = (uvec)(float_of(digit[half]) * place);
-        const hvec numbers = __builtin_convertvector(bits >> 16, hvec);
-        memcpy(to + half * LANES, &numbers, sizeof numbers);
+        ivec rest = inputs->whole[half];
+        vec place = inputs->unit;
+        UNROLL
+        for (int d = 0; d < digits; d++, place *= 256.0f) {
+            const ivec digit = d + 1 < digits ? rest << 24 >> 24 : rest;
+            const uvec bits = (uvec)(float_of(digit) * place);
+            const hvec numbers = __builtin_convertvector(bits >> 16, hvec);
+            memcpy(to + d * ATTN_FIXED_TILE + half * LANES, &numbers, sizeof numbers);
+            rest = (rest - digit) >> 8;
+        }
     }
 }
 
@@ -554,10 +226,7 @@ INLINE void cut_tiles(uint16_t *tiles, float *sums, const struct attn_fixed_proj
                 cut_inputs(&inputs, project->x[r] + first + i, digits);
             else
                 memset(&inputs, 0, sizeof inputs);
-            float place = inputs.unit;
-            UNROLL
-            for (int d = 0; d < digits; d++, place *= 256.0f)
-                store_digits(to + d * ATTN_FIXED_TILE, inputs.digit[d], place);
+            store_digits(to, &inputs, digits);
             if (has_less)
                 group_sums(sums + i / size * ATTN_PROJECT_ROWS_MAX + r, ATTN_PROJECT_ROWS_MAX,
                            &inputs, size);

@@ -1,4 +1,4 @@
-/* body_fixed_row.h - the product of one row in fixed point. A part of body_fixed.h.
+/* body_fixed_row.h - the product of one row in fixed point. A part of body_fixed_rows.h.
  *
  * Several rows share a panel whose words were transposed, and one row would pay for all of that. It
  * meets the weights as they lie: a vector has 16 bytes of each of four outputs, and the lanes of an
@@ -124,12 +124,10 @@ INLINE ivec repeat_quarter(const int8_t *digits)
     return repeat(q);
 }
 
-/* The sums of group g, which is the k-th of its lines. */
-INLINE void sum_group(const enum fixed_form form, const int digits,
-                      const struct fixed_chains *chains, int g, int k, ivec lines[4][2], ivec *sums)
+/* The sums of a group, which is the k-th of its lines. */
+INLINE void sum_group(const enum fixed_form form, const int digits, const struct fixed_unit *unit,
+                      int k, ivec lines[4][2], vec values, ivec *sums)
 {
-    const struct fixed_row *row = &chains->row[0];
-    const int64_t group = chains->group + g;
     ivec parts[FIXED_DIGITS][4] = { { { 0 } } };
 
     UNROLL
@@ -137,10 +135,10 @@ INLINE void sum_group(const enum fixed_form form, const int digits,
         ivec digit[FIXED_DIGITS];
         UNROLL
         for (int d = 0; d < digits; d++)
-            digit[d] = repeat_quarter(row->digits + d * chains->span + group * 32 + half * 16);
+            digit[d] = repeat_quarter(unit->digits[d] + half * 16);
         UNROLL
         for (int q = 0; q < 4; q++) {
-            const ivec bytes = bytes_of_half(form, lines[q], k, half, chains->values);
+            const ivec bytes = bytes_of_half(form, lines[q], k, half, values);
             UNROLL
             for (int d = 0; d < digits; d++)
                 parts[d][q] = dot_bytes(parts[d][q], bytes, digit[d]);
@@ -148,22 +146,23 @@ INLINE void sum_group(const enum fixed_form form, const int digits,
     }
     UNROLL
     for (int d = 0; d < digits; d++)
-        sums[d] = add_quarters(parts[d]) + row->starts[d * chains->groups + group];
+        sums[d] = add_quarters(parts[d]) + unit->starts[d][0];
 }
 
 INLINE void add_row(const enum fixed_form form, const int digits, const struct fixed_chains *chains,
                     const struct fixed_lines *lines)
 {
     const bool is_of_16 = form == FORM_NIBBLES_OF_16 || form == FORM_VALUES_OF_16;
-    const int together = form == FORM_NIBBLES_OF_32 ? 2 : 1, groups = ATTN_FIXED_PART / 32;
-    vec y = chains->n >= LANES ? load(chains->y[0]) : load_part(chains->y[0], chains->n);
+    const bool is_small = form == FORM_NIBBLES_OF_16 || form == FORM_NIBBLES_OF_32;
+    const int together = form == FORM_NIBBLES_OF_32 ? 2 : 1;
+    vec y = chains->y[0][0];
 
     KEEP_ROLLED
-    for (int g = 0; g < groups; g += together) {
+    for (int64_t g = 0; g < chains->groups; g += together) {
         const int64_t at = g / together * lines->step;
         ivec line[4][2];
-        for (int k = 0; chains->ahead != NULL && k < together; k++)
-            prefetch_part(chains, g + k, groups);
+        for (int k = 0; k < together; k++)
+            prefetch_part(chains, g + k, (int)LANES * 32 / ATTN_FIXED_PART);
         UNROLL
         for (int q = 0; q < 4; q++) {
             const uint8_t *const from[4] = { lines->from[q] + at, lines->from[4 + q] + at,
@@ -176,16 +175,11 @@ INLINE void add_row(const enum fixed_form form, const int digits, const struct f
         UNROLL
         for (int k = 0; k < together; k++) {
             ivec sums[FIXED_DIGITS];
-            if (g + k >= chains->count)
-                break;
-            sum_group(form, digits, chains, g + k, k, line, sums);
-            y = add_group(chains, &chains->row[0], g + k, 32, digits, sums, y);
+            sum_group(form, digits, &chains->rows[g + k], k, line, chains->values, sums);
+            y = add_group(is_small, digits, chains, &chains->rows[g + k], g + k, 0, 0, sums, y);
         }
     }
-    if (chains->n >= LANES)
-        store(chains->y[0], y);
-    else
-        store_part(chains->y[0], y, chains->n);
+    chains->y[0][0] = y;
 }
 
 #define ADD_ROW(form, digits)                                                                      \
