@@ -397,7 +397,7 @@ const struct attn_kernels *const *attn_kernels_available(void);
  * has asked, arch_prctl(ARCH_REQ_XCOMP_PERM, 18), before the threads began that run tasks. */
 const struct attn_kernels *attn_kernels_amx(void);
 
-/* "generic", "avx2", "avx512", "avx512_bf16", "amx"; "neon_bf16" */
+/* "generic", "avx2", "avx512", "avx512_vnni", "avx512_bf16", "amx"; "neon_bf16" */
 const char *attn_kernels_name(const struct attn_kernels *kernels);
 
 #endif

@@ -105,10 +105,10 @@ struct attn_product {
      * lose nothing. Weights below 1.2e-38 count as 0, and one that is not finite gives NaN.
      *
      * Of products with weights in blocks where kernels has a unit that adds products of bytes
-     * (AVX512-VNNI; the tables avx512_bf16 and amx): rows are in fixed point, 32 inputs from a
-     * multiple of 32 on in one unit, and so meet the integers of blocks without rounding. "highest"
-     * and "high" keep 23 bits of the greatest of 32 inputs or one less, so that from 256 inputs on
-     * an output is no worse than a loop in float, "medium" 15 or 14. */
+     * (AVX512-VNNI; the tables avx512_vnni, avx512_bf16 and amx): rows are in fixed point, 32
+     * inputs from a multiple of 32 on in one unit, and so meet the integers of blocks without
+     * rounding. "highest" and "high" keep 23 bits of the greatest of 32 inputs or one less, so that
+     * from 256 inputs on an output is no worse than a loop in float, "medium" 15 or 14. */
     enum attn_precision precision;
 };
 

@@ -50,6 +50,16 @@ static bool has_avx512_bf16(void)
     return eax >> 5 & 1;
 }
 
+/* Bit 23 of edx of CPUID's leaf 7, AVX512-FP16, tells Intel's cores from Golden Cove (Sapphire
+ * Rapids) on, which make half the multiply-adds by VDPBF16PS that they make by floats. */
+static bool has_slow_bf16(void)
+{
+    unsigned eax = 7, ebx, ecx = 0, edx;
+
+    __asm__("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
+    return __builtin_cpu_is("intel") && edx >> 23 & 1;
+}
+
 /* Bits 22 and 24 of edx of CPUID's leaf 7: AMX-BF16 and AMX-TILE; vnni.o is beside them. */
 static bool has_amx(void)
 {
@@ -77,7 +87,7 @@ static bool saves_tiles(void)
     return (eax >> 17 & 3) == 3;
 }
 
-enum { GENERIC, AVX2, AVX512, AVX512_BF16, HAS_TILES = 8, ASKED = 16 };
+enum { GENERIC, AVX2, AVX512, AVX512_BF16, AVX512_VNNI, HAS_TILES = 8, ASKED = 16 };
 
 static int ask(void)
 {
@@ -86,8 +96,8 @@ static int ask(void)
         return GENERIC;
     if (!has_avx512())
         return AVX2;
-    return (has_avx512_bf16() ? AVX512_BF16 : AVX512)
-           | (has_amx() && saves_tiles() ? HAS_TILES : 0);
+    const int best = !has_avx512_bf16() ? AVX512 : has_slow_bf16() ? AVX512_VNNI : AVX512_BF16;
+    return best | (has_amx() && saves_tiles() ? HAS_TILES : 0);
 }
 
 /* The best table, and HAS_TILES. Threads that ask at once store the same answer. */
@@ -111,14 +121,11 @@ const struct attn_kernels *attn_kernels_amx(void)
 const struct attn_kernels *const *attn_kernels_available(void)
 {
     static const struct attn_kernels *const tables[] = {
-        &attn_kernels_avx512_bf16,
-        &attn_kernels_avx512,
-        &attn_kernels_avx2,
-        &attn_kernels_generic,
-        NULL,
+        &attn_kernels_avx512_vnni, &attn_kernels_avx512_bf16, &attn_kernels_avx512,
+        &attn_kernels_avx2,        &attn_kernels_generic,     NULL,
     };
 
-    return &tables[AVX512_BF16 - (answer() & ~HAS_TILES)];
+    return &tables[AVX512_VNNI - (answer() & ~HAS_TILES)];
 }
 
 /* By lanes, because a table may be a copy (attn_kernels_given()). */

@@ -120,7 +120,7 @@ struct attn_state_rows {
 };
 
 struct attn_kernels {
-    const char *name; /* "generic", "avx2", "avx512", "avx512_bf16", "amx", "neon_bf16" */
+    const char *name; /* attn_kernels_name() of attn.h lists them */
     int64_t lanes;    /* query rows in one vector: 4, 8 or 16 */
 
     const struct attn_matrix_kernels *matrix; /* matrix.h; NULL: vectors alone */
@@ -451,6 +451,7 @@ extern const struct attn_kernels attn_kernels_generic;
 extern const struct attn_kernels attn_kernels_avx2;
 extern const struct attn_kernels attn_kernels_avx512;
 extern const struct attn_kernels attn_kernels_avx512_bf16;
+extern const struct attn_kernels attn_kernels_avx512_vnni;
 extern const struct attn_kernels attn_kernels_with_amx;
 #endif
 #ifdef __aarch64__

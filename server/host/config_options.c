@@ -15,7 +15,7 @@
 #ifdef __aarch64__
 #define KERNELS "generic|neon_bf16"
 #else
-#define KERNELS "generic|avx2|avx512|avx512_bf16|amx"
+#define KERNELS "generic|avx2|avx512|avx512_vnni|avx512_bf16|amx"
 #endif
 #define GROUP(title)                                                                               \
     {                                                                                              \

@@ -39,8 +39,9 @@ static double products_s(const struct pass_work *work, const struct pass_peaks *
 {
     const bool is_block = gguf_block(work->type)->count > 1;
     const bool has_tiles = has_unit(kernels, "amx") && peaks->tiles > 0;
-    const bool has_dots =
-        (has_unit(kernels, "amx") || has_unit(kernels, "avx512_bf16")) && peaks->dots > 0;
+    const bool has_dots = (has_unit(kernels, "amx") || has_unit(kernels, "avx512_bf16")
+                           || has_unit(kernels, "avx512_vnni"))
+                          && peaks->dots > 0;
     if (is_block && has_tiles && !work->is_one_row)
         return work->product_flops * DIGITS / peaks->tiles;
     if (is_block && has_dots)

@@ -90,7 +90,7 @@ TEST(bad_flags)
 #ifdef __aarch64__
                    "no kernels 'sse'; expected generic|neon_bf16");
 #else
-                   "no kernels 'sse'; expected generic|avx2|avx512|avx512_bf16|amx");
+                   "no kernels 'sse'; expected generic|avx2|avx512|avx512_vnni|avx512_bf16|amx");
 #endif
     expect_refused("--memory-max", "1KiB", "64MiB, from 1MiB to 1024GiB");
     expect_refused("--compress-min=-1", NULL, "64MiB, from 0 to 1024GiB");

@@ -50,21 +50,28 @@ static struct attn_kernels beside(const char *name, const struct attn_matrix_ker
     return table;
 }
 
+static bool can_run(const struct attn_kernels *table)
+{
+    for (const struct attn_kernels *const *k = attn_kernels_available(); *k != NULL; k++)
+        if (*k == table)
+            return true;
+    return false;
+}
+
 /* Returns whether the CPU can run the vectors. */
 static bool make_tables(void)
 {
-    const struct attn_kernels *best = attn_kernels_available()[0];
-    if (best != &DOTS && best != &VECTORS)
+    if (!can_run(&VECTORS))
         return false;
 #ifdef __x86_64__
     model = beside("amx-model", &matrix_model);
 #endif
     model_of_dots = beside(MODEL_NAME, &DOTS_MODEL);
     dots = model_of_dots;
-    if (best == &DOTS) {
-        dots_of_all = *best->matrix;
+    if (can_run(&DOTS)) {
+        dots_of_all = *DOTS.matrix;
         dots_of_all.takes_small = true;
-        dots = beside(best->name, &dots_of_all);
+        dots = beside(DOTS.name, &dots_of_all);
     }
     return true;
 }

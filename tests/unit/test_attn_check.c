@@ -445,8 +445,8 @@ TEST(kernel_tables)
     for (; tables[count] != NULL; count++) {
         const char *name = attn_kernels_name(tables[count]);
         assert_true(strcmp(name, "generic") == 0 || strcmp(name, "avx2") == 0
-                    || strcmp(name, "avx512") == 0 || strcmp(name, "avx512_bf16") == 0
-                    || strcmp(name, "neon_bf16") == 0);
+                    || strcmp(name, "avx512") == 0 || strcmp(name, "avx512_vnni") == 0
+                    || strcmp(name, "avx512_bf16") == 0 || strcmp(name, "neon_bf16") == 0);
     }
     assert_string_equal(attn_kernels_name(tables[count - 1]), "generic");
     struct attn_plan plan;

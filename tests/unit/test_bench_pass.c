@@ -29,6 +29,7 @@ TEST(floats_need_multiply_adds)
 
 TEST(blocks_need_three_digits_of_bytes)
 {
+    expect_least(240 * 3 / 40.0 + 6, "avx512_vnni", "Q8_0", false);
     expect_least(240 * 3 / 40.0 + 6, "avx512_bf16", "Q8_0", false);
     expect_least(240 * 3 / 40.0 + 6, "avx512_bf16", "Q4_K", true);
     expect_least(240 * 3 / 40.0 + 6, "amx", "Q4_K", true);
