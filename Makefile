@@ -33,7 +33,8 @@ B     := $(BUILD)/$(COMPILER)$(if $(SANITIZE),-$(subst $(comma),-,$(SANITIZE)))
 MACHINE     := $(shell $(CC) -dumpmachine 2>/dev/null || uname -m)
 KERNELS     := $(if $(filter x86_64%,$(MACHINE)),avx512 avx512_bf16 vnni avx2 amx) $(if $(filter aarch64%,$(MACHINE)),neon_bf16) \
                generic dispatch
-LIB_SRC     := $(filter-out lib/kernels/%,$(wildcard lib/*/*.c)) $(KERNELS:%=lib/kernels/%.c)
+LIB_SRC     := $(filter-out lib/kernels/% lib/mpi/%,$(wildcard lib/*/*.c)) $(KERNELS:%=lib/kernels/%.c)
+MPI_SRC     := $(wildcard lib/mpi/*.c)
 REFERENCE_SRC := $(wildcard server/cli/reference/*.c)
 SERVER_SRC  := $(filter-out $(REFERENCE_SRC),$(wildcard server/*/*.c server/*/*/*.c))
 PAGE_FILES  := $(sort $(wildcard server/explorer/index.html $(addprefix server/explorer/*/*.,html css js svg)))
@@ -115,6 +116,7 @@ TEST_LIBS     = $(SERVER_LIBS) $(call package,--libs $(TEST_PACKAGES))
 SHARED_FLAGS := -fPIC -fno-semantic-interposition
 
 $B/lib/%.o:         MODULE_FLAGS = -Ilib $(SHARED_FLAGS)
+$B/lib/mpi/%.o:     MODULE_FLAGS = -Ilib -Iserver $(call package,--cflags ompi-c)
 $B/server/%.o:      MODULE_FLAGS = -Ilib -Iserver $(SERVER_CFLAGS)
 # cmocka gives each test and fixture a state, which few want.
 $B/tests/%.o:       MODULE_FLAGS = -Ilib -Iserver -Itests/support -Wno-unused-parameter $(TEST_CFLAGS)
@@ -188,6 +190,21 @@ $(LIBRARY): $(LIB_OBJ) lib/libattn.map
 	$(call say,LINK,$@)
 	$Q $(CC) $(FLAGS) -shared -Wl,-soname,$(@F) -Wl,--version-script=lib/libattn.map -Wl,-z,defs \
 	    $(if $(SANITIZE),,-Wl$(comma)-z$(comma)relro$(comma)-z$(comma)now$(comma)-z$(comma)noexecstack) $(LIB_OBJ) $(LDFLAGS) -lm -o $@
+
+# attn-mpi is built where Open MPI is, and left out of what the tests run where it is not.
+MPI := $(shell pkg-config --exists ompi-c 2>/dev/null && echo $(if $(SANITIZE),$B/attn-mpi,$(BUILD)/attn-mpi))
+
+attn-mpi: $(or $(MPI),mpi-missing) ## attention over many machines as a job of Open MPI, at build/attn-mpi; `deploy/install-packages.sh mpi` installs what it needs
+
+$(BUILD)/attn-mpi: $B/attn-mpi
+	$Q cp -f $< $@
+
+$B/attn-mpi: $(MPI_SRC:%.c=$B/%.o) $B/libserver.a $B/libattn.a
+	$(call say,LINK,$@)
+	$Q $(CC) $(FLAGS) $(HARDENED_LINK) $^ $(LDFLAGS) $(call package,--libs ompi-c) -lm -o $@
+
+mpi-missing:
+	@echo 'attn-mpi is left out: it needs Open MPI, which `deploy/install-packages.sh mpi` installs'
 
 define compile
 	$(call say,CC,$<)
@@ -302,6 +319,7 @@ $(REPLAYS): $B/tests/fuzz/%: $B/tests/fuzz/%.o $B/tests/fuzz/replay.o $(TEST_LIN
 
 $B/tests/deploy/tests $B/tests/deploy/test_library $B/tests/deploy/test_pages $B/tests/deploy/test_packages $B/tests/deploy/test_python: | $(LIBRARY)
 $B/tests/deploy/tests $B/tests/deploy/test_reference: | $(REFERENCE_PROGRAM)
+$B/tests/deploy/tests $B/tests/deploy/test_mpi: | $(MPI)
 $B/tests/http/tests $B/tests/http/test_sandbox_attempts: | $B/tests/support/injected.so
 $(PRELOAD): $B/%.so: %.c $B/flags
 	$(call say,LINK,$@)
@@ -381,7 +399,7 @@ check-twin: programs ## the tests beside the daemon of another build, TWIN=FILE:
 	    awk '{ compared += $$1; differ += $$2 } END { print compared + 0 " answers compared, " differ + 0 " differ" }'
 
 # The programs that tests/run runs. Programs that talk to the daemon from outside need no sanitizer of their own.
-programs: inner-programs $(TESTS) $(PRELOAD) $(LIBRARY) ## build what the tests run, and run nothing
+programs: inner-programs $(TESTS) $(PRELOAD) $(LIBRARY) attn-mpi ## build what the tests run, and run nothing
 inner-programs: $(KERNEL_OBJ) $(DAEMON) $(call programs_of,$(INNER_SRC)) $(REPLAYS)
 threaded-programs: $(KERNEL_OBJ) $(DAEMON) $(THREADED)
 
@@ -565,7 +583,7 @@ help: ## this
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: daemon run serve story test test-tools test-sanitized check programs inner-programs threaded-programs check-twin check-page pictures check-long check-aarch64 check-layers check-pages lint sbom check-reproducible reference bench bench-quick bench-pass bench-load exactness fuzz fuzz-programs library install install-library uninstall python deb dist compdb \
+.PHONY: attn-mpi mpi-missing daemon run serve story test test-tools test-sanitized check programs inner-programs threaded-programs check-twin check-page pictures check-long check-aarch64 check-layers check-pages lint sbom check-reproducible reference bench bench-quick bench-pass bench-load exactness fuzz fuzz-programs library install install-library uninstall python deb dist compdb \
         clean help FORCE
 .SECONDARY:
 # What the objects of tests depend on takes make twice as long to read as all else, and is no part of these.

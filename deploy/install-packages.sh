@@ -11,6 +11,7 @@
 #     story        the library that the example of `make story` is compiled with
 #     test         other programs that tests talk to; without them those tests are left out
 #     page         the browser that the tests of the explorer drive; without it those tests are left out
+#     mpi          what `make attn-mpi` builds with and starts it; without it its test is left out
 #     deb          what `make deb` makes packages with
 #     fresh        what deploy/check-fresh.sh makes a fresh Debian with
 #
@@ -45,6 +46,10 @@ needs() { # GROUP
         echo 'libcurl4-openssl-dev pkg-config --exists libcurl'
         echo 'libcmocka-dev        pkg-config --exists cmocka'
         ;;
+    mpi)
+        echo 'libopenmpi-dev       pkg-config --exists ompi-c'
+        echo 'openmpi-bin          command -v mpirun'
+        ;;
     deb)
         echo 'dpkg-dev             command -v dpkg-shlibdeps'
         ;;
@@ -64,7 +69,7 @@ needs() { # GROUP
         echo 'debootstrap          command -v debootstrap'
         ;;
     *)
-        echo "usage: $0 [--missing] build|build-tests|run|story|test|page|deb|fresh..." >&2
+        echo "usage: $0 [--missing] build|build-tests|run|story|test|page|mpi|deb|fresh..." >&2
         exit 2
         ;;
     esac

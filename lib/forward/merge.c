@@ -9,6 +9,7 @@
 #include "base/internal.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { QUANTUM_BITS = 62 };
 
@@ -84,15 +85,18 @@ static double sum_context(const struct attn_part *parts, int64_t part_count, int
     return (double)sum / quanta;
 }
 
-/* context of one row of two parts that both have a weight above 0. In place of a part it is no less
- * right: each number is read before it is written. */
+/* context of one row of two parts, of which at least one has a weight above 0. The result may take
+ * the place of a part: each number is read before it is written. */
 static void merge_two(const float *a, const float *b, const double weights[2], double total,
                       int64_t columns, float *context)
 {
     const double by_a = weights[0], by_b = weights[1];
 
-    for (int64_t c = 0; c < columns; c++)
-        context[c] = (float)((by_a * (double)a[c] + by_b * (double)b[c]) / total);
+    if (by_a > 0.0 && by_b > 0.0)
+        for (int64_t c = 0; c < columns; c++)
+            context[c] = (float)((by_a * (double)a[c] + by_b * (double)b[c]) / total);
+    else if (columns > 0)
+        memmove(context, by_a > 0.0 ? a : b, (size_t)columns * sizeof *context);
 }
 
 void attn_merge(const struct attn_part *parts, int64_t part_count, int64_t first, int64_t row_count,
@@ -106,7 +110,7 @@ void attn_merge(const struct attn_part *parts, int64_t part_count, int64_t first
         const double total = is_known ? sum_weights(weights, part_count) : 1.0;
         if (lse != NULL)
             lse[r] = total > 0.0 ? (float)(greatest + log(total)) : -INFINITY;
-        if (part_count == 2 && weights[0] > 0.0 && weights[1] > 0.0) { /* and so they are known */
+        if (part_count == 2 && is_known && total > 0.0) {
             merge_two(parts[0].context + row * columns, parts[1].context + row * columns, weights,
                       total, columns, context + r * context_stride);
             continue;
