@@ -4,8 +4,6 @@
 
 #include "manifest.h"
 
-static const char FILE_NAME[] = "tests/http/framing_messages.txt";
-
 static void add(struct framing_message *message, const char *bytes, size_t size)
 {
     message->bytes = realloc(message->bytes, message->size + size + 1);
@@ -17,6 +15,20 @@ static void add(struct framing_message *message, const char *bytes, size_t size)
 static void add_text(struct framing_message *message, const char *text)
 {
     add(message, text, strlen(text));
+}
+
+static void add_bytes(struct framing_message *message, const char *text, const char *end);
+
+/* Adds "a*100", a hundred times a. Returns false if it is none. */
+static bool add_repeated(struct framing_message *message, const char *text, size_t size)
+{
+    size_t star = size;
+    while (star > 0 && text[star - 1] != '*')
+        star--;
+    const long count = star > 0 ? strtol(text + star, NULL, 10) : 0;
+    for (long i = 0; i < count; i++)
+        add_bytes(message, text, text + star - 1);
+    return count > 0;
 }
 
 /* Adds what stands in braces. Returns false if the name is not known. */
@@ -42,7 +54,7 @@ static bool add_named(struct framing_message *message, const char *name, size_t 
         add_text(message, target);
         add_text(message, " HTTP/1.1\r\nHost: x\r\n");
     } else {
-        return false;
+        return add_repeated(message, name, size);
     }
     return true;
 }
@@ -64,49 +76,60 @@ static const char *add_escaped(struct framing_message *message, const char *text
     return text + 3;
 }
 
-static void add_bytes(struct framing_message *message, const char *text)
+static void add_bytes(struct framing_message *message, const char *text, const char *end)
 {
-    while (*text) {
-        const char *end = *text == '{' ? strchr(text, '}') : NULL;
+    while (text < end) {
+        const char *brace = *text == '{' ? strchr(text, '}') : NULL;
         if (*text == '\\') {
             text = add_escaped(message, text + 1);
-        } else if (end && add_named(message, text + 1, (size_t)(end - text) - 1)) {
-            text = end + 1;
+        } else if (brace && add_named(message, text + 1, (size_t)(brace - text) - 1)) {
+            text = brace + 1;
         } else {
             add(message, text++, 1);
         }
     }
 }
 
-static void read_line(struct framing_messages *messages, const char *line)
+static void read_line(struct framing_messages *messages, const char *line, const char *file)
 {
-    char name[64], section[16], made_of_it[8];
+    struct framing_message read = { 0 };
+    char name[64];
     int used = 0;
-    if (sscanf(line, "%63s %15s %7s %n", name, section, made_of_it, &used) != 3 || !line[used])
-        fail_msg("%s: %s", FILE_NAME, line);
+    if (sscanf(line, "%63s %15s %47s %n", name, read.section, read.made_of_it, &used) != 3
+        || !line[used])
+        fail_msg("%s: %s", file, line);
     messages->items =
         realloc(messages->items, (size_t)(messages->count + 1) * sizeof(messages->items[0]));
     assert_non_null(messages->items);
     struct framing_message *message = &messages->items[messages->count++];
-    *message = (struct framing_message){ .name = strdup(name) };
-    const long number = strtol(made_of_it, NULL, 10);
-    if (made_of_it[0] == '*')
-        message->taken = -1;
-    else if (number < 100)
-        message->taken = (int)number;
-    else
-        message->refused = number;
-    add_bytes(message, line + used);
+    *message = read;
+    message->name = strdup(name);
+    add_bytes(message, line + used, line + strlen(line));
+}
+
+void framing_messages_read_file(struct framing_messages *messages, const char *file)
+{
+    *messages = (struct framing_messages){ 0 };
+    char *text = manifest_file_text(file), *rest = text;
+    for (char *line; (line = strsep(&rest, "\n"));)
+        if (line[0] && line[0] != '#')
+            read_line(messages, line, file);
+    free(text);
 }
 
 void framing_messages_read(struct framing_messages *messages)
 {
-    *messages = (struct framing_messages){ 0 };
-    char *text = manifest_file_text(FILE_NAME), *rest = text;
-    for (char *line; (line = strsep(&rest, "\n"));)
-        if (line[0] && line[0] != '#')
-            read_line(messages, line);
-    free(text);
+    framing_messages_read_file(messages, "tests/http/framing_messages.txt");
+    for (int i = 0; i < messages->count; i++) {
+        struct framing_message *message = &messages->items[i];
+        const long number = strtol(message->made_of_it, NULL, 10);
+        if (message->made_of_it[0] == '*')
+            message->taken = -1;
+        else if (number < 100)
+            message->taken = (int)number;
+        else
+            message->refused = number;
+    }
 }
 
 void framing_messages_free(struct framing_messages *messages)

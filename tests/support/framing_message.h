@@ -1,4 +1,4 @@
-/* framing_message.h - the messages of tests/http/framing_messages.txt. */
+/* framing_message.h - the messages of tests/http/framing_messages.txt and probe_messages.txt. */
 #ifndef FRAMING_MESSAGE_H
 #define FRAMING_MESSAGE_H
 
@@ -7,8 +7,11 @@
 
 struct framing_message {
     char *name;
-    char *bytes; /* as they go over the wire */
+    char section[16], made_of_it[48]; /* the words behind the name */
+    char *bytes;                      /* as they go over the wire */
     size_t size;
+
+    /* What framing_messages.txt says is made of it. */
     int taken;    /* requests that are answered; 0: refused, -1: not told */
     long refused; /* with this status; 0: with any, or without a word */
 };
@@ -18,7 +21,10 @@ struct framing_messages {
     int count;
 };
 
-/* Fails the test if a line does not have the form of that file. */
+/* Reads a file of lines of that form. Fails the test if one is not. */
+void framing_messages_read_file(struct framing_messages *messages, const char *file);
+
+/* Reads framing_messages.txt. */
 void framing_messages_read(struct framing_messages *messages);
 void framing_messages_free(struct framing_messages *messages);
 
