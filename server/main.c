@@ -4,6 +4,7 @@
 #include "api/routes.h"
 #include "base/clock.h"
 #include "base/version.h"
+#include "batch/batch.h"
 #include "call/cost_fit.h"
 #include "call/progress.h"
 #include "call/service.h"
@@ -354,6 +355,43 @@ static bool begin_spans(struct service *service, struct fault *fault)
     return span_exporter_create(&service->spans, options, fault);
 }
 
+/* What computes, and what stays between requests. False: no memory. */
+static bool open_parts(struct service *service, int worker_count)
+{
+    const struct config *config = service->config;
+    const struct region_prefixes prefixes = shared_memory_prefixes(config);
+    blas_reserve(service->blas_use, scheduler_threads_max(worker_count));
+    service->scheduler = scheduler_create(worker_count, config->queue_max, SERVICE_WORKSPACE_BYTES);
+    service->kept = kept_store_create(config->trace_bytes_max);
+    service->progress = progress_store_create();
+    service->sessions =
+        session_store_create(config->session_bytes_max, config->sessions_max, config->replica);
+    if (prefixes.count > 0)
+        service->regions = regions_create(&prefixes, config->memory_bytes_max);
+    service->disk_jobs = scheduler_create(1, config->queue_max, 0);
+    scheduler_set_number(service->disk_jobs, 1); /* the workers' is 0 */
+    if (service->scheduler)
+        service->batcher =
+            batcher_create(service->scheduler, config->batch_rows_max, config->batch_delay_ns);
+    const bool good = service->batcher && service->disk_jobs && service->kept && service->progress
+                      && service->sessions && (service->regions || prefixes.count == 0);
+    if (good && config->pin_workers)
+        scheduler_pin_workers(service->scheduler);
+    return good;
+}
+
+static void close_parts(struct service *service)
+{
+    scheduler_free(service->disk_jobs);
+    scheduler_free(service->scheduler);
+    batcher_free(service->batcher);
+    kept_store_free(service->kept);
+    progress_store_free(service->progress);
+    session_store_free(service->sessions);
+    regions_free(service->regions);
+    model_store_free(service->store);
+}
+
 static int run(struct service *service)
 {
     const struct config *config = service->config;
@@ -382,26 +420,9 @@ static int run(struct service *service)
                        attn_precision_name(config->precision), blas_core_name(),
                        blas_use_name(service->blas_use));
     metrics_gauge_set(METRICS_WORKERS, worker_count);
-    blas_reserve(service->blas_use, scheduler_threads_max(worker_count));
-    service->scheduler = scheduler_create(worker_count, config->queue_max, SERVICE_WORKSPACE_BYTES);
-    service->kept = kept_store_create(config->trace_bytes_max);
-    service->progress = progress_store_create();
-    service->sessions =
-        session_store_create(config->session_bytes_max, config->sessions_max, config->replica);
-    const struct region_prefixes prefixes = shared_memory_prefixes(config);
-    if (prefixes.count > 0)
-        service->regions = regions_create(&prefixes, config->memory_bytes_max);
-    service->disk_jobs = scheduler_create(1, config->queue_max, 0);
-    scheduler_set_number(service->disk_jobs, 1); /* the workers' is 0 */
-    if (service->scheduler)
-        service->batcher =
-            batcher_create(service->scheduler, config->batch_rows_max, config->batch_delay_ns);
+    const bool has_parts = open_parts(service, worker_count);
     bool served = listens && service_open_keys(service, &fault)
-                  && ((service->batcher && service->disk_jobs && service->kept && service->progress
-                       && service->sessions && logs && (service->regions || prefixes.count == 0))
-                      || fault_no_memory(&fault));
-    if (served && config->pin_workers)
-        scheduler_pin_workers(service->scheduler);
+                  && ((has_parts && logs) || fault_no_memory(&fault));
     served = served && begin_spans(service, &fault);
     service_log_keys(service);
     bool saved = true;
@@ -411,19 +432,48 @@ static int run(struct service *service)
     if (!served)
         fail("not started", &fault);
     span_exporter_free(service->spans);
-    scheduler_free(service->disk_jobs);
-    scheduler_free(service->scheduler);
-    batcher_free(service->batcher);
-    kept_store_free(service->kept);
-    progress_store_free(service->progress);
-    session_store_free(service->sessions);
-    regions_free(service->regions);
-    model_store_free(service->store);
+    close_parts(service);
     access_keys_free(service->keys);
     listeners_close(&listeners);
     log_line(LOG_INFO, "stopped", LOG_NUMBER("status", served && saved ? 0 : 1));
     log_writer_stop();
     return served && saved ? 0 : 1;
+}
+
+/* -------------------------------------------------------------- attnd batch -- */
+
+/* Process 1 of a container ignores a signal that it does not handle. What is finished stays. */
+static void end_batch(int signal_number)
+{
+    _exit(128 + signal_number);
+}
+
+static int run_batch(struct service *service, const struct batch_options *options)
+{
+    const struct config *config = service->config;
+    struct batch batch;
+    struct fault fault;
+    int status = BATCH_EXIT_ENDED;
+    signal(SIGTERM, end_batch);
+    signal(SIGINT, end_batch);
+    signal(SIGXFSZ, SIG_IGN);
+    if (!batch_open(&batch, options, config, &fault)) {
+        fprintf(stderr, "attnd batch: %s\n", fault.message);
+        return status;
+    }
+    service->repeats = true;
+    if ((open_parts(service, workers_wanted(config)) || fault_no_memory(&fault))
+        && load_models(service, model_report_log, &fault)) {
+        cost_fit(service->kernels);
+        atomic_store(&service->state, SERVICE_SERVING);
+        if (attention_warm_up(service, &fault))
+            status = batch_run(&batch, service, &fault);
+    }
+    if (status == BATCH_EXIT_ENDED)
+        fprintf(stderr, "attnd batch: %s\n", fault.message);
+    close_parts(service);
+    batch_close(&batch);
+    return fflush(stdout) == 0 ? status : BATCH_EXIT_ENDED;
 }
 
 /* Opens /dev/null in place of each standard stream that is closed. Otherwise the next descriptor,
@@ -439,6 +489,15 @@ static void open_standard_streams(void)
         close(descriptor);
 }
 
+/* What a daemon is told of the world around it. */
+static bool check_surroundings(struct config *config, struct fault *fault)
+{
+    const struct region_prefixes prefixes = shared_memory_prefixes(config);
+    return region_prefixes_check(&prefixes, fault) && config_replica_settle(config, fault)
+           && config_otlp_settle(config, fault) && listen_reach_check(config, fault)
+           && listen_collision_check_config(config, fault);
+}
+
 int main(int argc, char **argv)
 {
     open_standard_streams();
@@ -450,11 +509,14 @@ int main(int argc, char **argv)
         return key_command(argc, argv);
 
     struct config config;
+    struct batch_options batch;
     struct service service = { .config = &config };
     struct fault fault;
-    const enum config_outcome outcome = config_read(&config, argc, argv);
+    const bool is_batch = batch_is_asked(argc, argv);
+    const enum config_outcome outcome = is_batch ? batch_options_read(&batch, &config, argc, argv)
+                                                 : config_read(&config, argc, argv);
     if (outcome != CONFIG_RUN)
-        return outcome == CONFIG_EXIT_OK ? 0 : 1;
+        return outcome == CONFIG_EXIT_OK ? 0 : is_batch ? BATCH_EXIT_USAGE : 1;
     const bool heap_was_set = restart_tune_heap();
     blas_core_select(argv);
     if (heap_was_set)
@@ -462,14 +524,13 @@ int main(int argc, char **argv)
     log_configure(config.log_level, config.log_format);
     model_guard_install();
     fatal_signal_install();
-    const struct region_prefixes prefixes = shared_memory_prefixes(&config);
-    if (!service_choose_kernels(&service, &fault) || !region_prefixes_check(&prefixes, &fault)
-        || !config_replica_settle(&config, &fault) || !config_otlp_settle(&config, &fault)
-        || !listen_reach_check(&config, &fault)
-        || !listen_collision_check_config(&config, &fault)) {
+    if (!service_choose_kernels(&service, &fault)
+        || (!is_batch && !check_surroundings(&config, &fault))) {
         fail("not started", &fault);
         return 1;
     }
     config_memory_settle(&config);
+    if (is_batch)
+        return run_batch(&service, &batch);
     return config.check_config ? check_config(&service) : run(&service);
 }

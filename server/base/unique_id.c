@@ -36,6 +36,15 @@ void unique_id_take(uint64_t *ids, int count)
         ids[i] = mix(x + (uint64_t)i * STEP);
 }
 
+/* FNV-1a (http://www.isthe.com/chongo/tech/comp/fnv/), mixed. */
+uint64_t unique_id_of(const char *text, uint64_t index)
+{
+    uint64_t hash = 14695981039346656037u;
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+    return mix(hash + index * STEP);
+}
+
 uint64_t unique_id_next(void)
 {
     uint64_t id;

@@ -13,6 +13,9 @@ uint64_t unique_id_next(void);
 /* The same of several at once, for the price of one. */
 void unique_id_take(uint64_t *ids, int count);
 
+/* A number for a text and an index, the same each time, and unlikely to be that of another. */
+uint64_t unique_id_of(const char *text, uint64_t index);
+
 /* Ids that nobody can guess. */
 
 enum { RANDOM_ID_LENGTH = 32 }; /* hexadecimal digits */

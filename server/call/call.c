@@ -4,12 +4,14 @@
 #include "access/access_account.h"
 #include "access/access_key.h"
 #include "base/clock.h"
+#include "base/unique_id.h"
 #include "call/admission.h"
 #include "call/call_answer.h"
 #include "call/progress.h"
 #include "formats/coding.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 /* The connection thread runs a call of at most this predicted cost itself, where a worker is idle.
  * Handing over a call below the first bound and taking its answer back would cost that thread more.
@@ -264,6 +266,18 @@ static void done(struct job *job, enum job_outcome outcome)
 bool call_is_stopped(struct call *call)
 {
     return call->exchange && scheduler_is_stopped(call->service->scheduler, &call->job);
+}
+
+uint64_t call_unique(const struct call *call, int64_t index)
+{
+    return call->service->repeats
+               ? unique_id_of(exchange_request_id(call->exchange), (uint64_t)index)
+               : unique_id_next();
+}
+
+int64_t call_time_s(const struct call *call)
+{
+    return call->service->repeats ? 0 : (int64_t)time(NULL);
 }
 
 void call_on_settled(struct call *call, void (*settle)(void *settled, bool is_delivered),

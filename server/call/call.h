@@ -172,6 +172,12 @@ void call_on_settled(struct call *call, void (*settle)(void *settled, bool is_de
  * task of it that takes long. */
 bool call_is_stopped(struct call *call);
 
+/* For an answer: a number that is unique, and the seconds since 1970. With service->repeats the one
+ * comes of the request's id and index, which numbers those that a call takes, and the other is 0.
+ */
+uint64_t call_unique(const struct call *call, int64_t index);
+int64_t call_time_s(const struct call *call);
+
 /* Frees the body. */
 void call_drop_body(struct call *call);
 

@@ -41,8 +41,9 @@ struct service {
     struct regions *regions;     /* of shared memory; NULL: --shared-memory-prefix is not given */
     struct span_exporter *spans; /* NULL: no spans are sent */
     struct scheduler *disk_jobs; /* of jobs that wait for the disk (disk_job.h) */
-    _Atomic int state;           /* enum service_state */
-    _Atomic int64_t more_items;  /* admission.h: of open batches, what counts but the first item */
+    bool repeats;      /* equal requests of one id get equal bytes: of attnd batch (call.h) */
+    _Atomic int state; /* enum service_state */
+    _Atomic int64_t more_items; /* admission.h: of open batches, what counts but the first item */
 };
 
 /* Chooses what computes attention: --kernels, or the best that this CPU runs and Linux permits.

@@ -354,18 +354,19 @@ static bool add_by_flag(struct config *config, const struct setting *setting)
 /* Refuses a word where a flag was expected. Commands are the first argument alone. */
 static bool refuse_word(const char *given, bool is_first)
 {
-    static const char *const COMMANDS[] = { "health", "key", "model" };
+    static const char *const COMMANDS[] = { "batch", "health", "key", "model" };
     if (!is_first || given[0] == '-')
         return refuse(given, "is not a flag; flags begin with --, --help lists them");
     const char *command = nearest_name(given, COMMANDS, sizeof COMMANDS / sizeof COMMANDS[0]);
     const struct config_option *flag = command ? NULL : config_option_nearest(given);
     if (command || flag)
         return refuse(given,
-                      "is neither a command (health, key, model) nor a flag; did you mean "
+                      "is neither a command (batch, health, key, model) nor a flag; did you mean "
                       "%s%s?",
                       command ? "" : "--", command ? command : flag->name);
-    return refuse(given, "is neither a command (health, key, model) nor a flag; flags begin with "
-                         "--, --help lists both");
+    return refuse(given,
+                  "is neither a command (batch, health, key, model) nor a flag; flags begin with "
+                  "--, --help lists both");
 }
 
 /* Reads the flag at argv[*argument]. */

@@ -185,25 +185,44 @@ bool config_help_asked(char **argv)
     return false;
 }
 
+static void print_option(const struct config_option *option)
+{
+    char left[80];
+    snprintf(left, sizeof left, "--%s %s", option->name, option->value);
+    printf("  %-38s %s%s%s%s\n", left, option->help, option->initial ? " [" : "",
+           option->initial ? option->initial : "", option->initial ? "]" : "");
+}
+
+void config_options_print_group(const char *title)
+{
+    bool is_in = false;
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        const struct config_option *option = &CONFIG_OPTIONS[i];
+        if (option->kind == CONFIG_GROUP)
+            is_in = strcmp(option->help, title) == 0;
+        if (is_in && option->kind == CONFIG_GROUP)
+            printf("\n%s:\n", title);
+        else if (is_in)
+            print_option(option);
+    }
+}
+
 void config_options_print(void)
 {
     printf(
         "attnd " ATTND_VERSION ": an attention service\n\n"
         "  attnd [FLAG]...            serve\n"
+        "  attnd batch --out DIR FILE answer a file of requests without HTTP; --help says more\n"
         "  attnd model show PATH      what a file or checkpoint holds\n"
         "  attnd model new FLAGS FILE a model to begin with, from a seed; alone it says its flags\n"
         "  attnd key new NAME         a key, and its line for --keys; attnd key --help says more\n"
         "  attnd health [URL]         ask /readyz; exit 0 or 1\n");
     for (int i = 0; i < OPTION_COUNT; i++) {
         const struct config_option *option = &CONFIG_OPTIONS[i];
-        char left[80];
         if (option->kind == CONFIG_GROUP)
             printf("\n%s:\n", option->help);
-        if (!config_option_is_shown(option))
-            continue;
-        snprintf(left, sizeof left, "--%s %s", option->name, option->value);
-        printf("  %-38s %s%s%s%s\n", left, option->help, option->initial ? " [" : "",
-               option->initial ? option->initial : "", option->initial ? "]" : "");
+        else
+            print_option(option);
     }
     printf(
         "\nADDR is numeric, 0.0.0.0 and [::] are all of this machine's. localhost:PORT, :PORT and\n"

@@ -51,6 +51,9 @@ const struct config_option *config_option_nearest(const char *name);
 /* Whether --help or -h is among the arguments, of the daemon or another command. */
 bool config_help_asked(char **argv);
 
+/* Prints the flags of one group, by its title, as --help does. */
+void config_options_print_group(const char *title);
+
 /* Prints --help to stdout. */
 void config_options_print(void);
 

@@ -47,8 +47,12 @@ enum http_body_state {
 };
 
 struct exchange {
-    struct http_thread *thread;
-    void *connection; /* struct MHD_Connection */
+    struct http_thread *thread; /* NULL: it came from no connection (local.h) */
+    void *connection;           /* struct MHD_Connection */
+    struct local *local;        /* where its answer goes instead; this and the next three */
+    void (*local_answered)(struct exchange *exchange); /* from any thread */
+    void *local_owner;
+    struct byte_slice local_whole;
     void *context;
     const struct route *route; /* NULL: no route matches, and fault says why */
 

@@ -11,6 +11,10 @@ static _Thread_local const struct exchange *handled;
 void http_exchange_answered(struct exchange *exchange)
 {
     struct http_thread *thread = exchange->thread;
+    if (!thread) {
+        exchange->local_answered(exchange);
+        return;
+    }
     if (exchange == handled) {
         exchange->answered = true;
         return;
@@ -61,22 +65,25 @@ void http_handle(struct exchange *exchange)
     }
 }
 
+/* What comes from no connection has no connection thread, and no turn. */
+
 bool exchange_is_first(const struct exchange *exchange)
 {
-    return exchange->thread->handled_count == 0;
+    return exchange->thread && exchange->thread->handled_count == 0;
 }
 
 int64_t exchange_turn_cost_ns(const struct exchange *exchange)
 {
-    return exchange->thread->turn_cost_ns;
+    return exchange->thread ? exchange->thread->turn_cost_ns : 0;
 }
 
 void exchange_add_turn_cost(const struct exchange *exchange, int64_t ns)
 {
-    exchange->thread->turn_cost_ns += ns;
+    if (exchange->thread)
+        exchange->thread->turn_cost_ns += ns;
 }
 
 int exchange_thread_count(const struct exchange *exchange)
 {
-    return exchange->thread->http->thread_count;
+    return exchange->thread ? exchange->thread->http->thread_count : 0;
 }

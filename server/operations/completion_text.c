@@ -2,13 +2,11 @@
  * log-probs. It is written here and by no writer, for texts may have U+0000. */
 #include "operations/completion.h"
 
-#include "base/unique_id.h"
 #include "base/utf8.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 /* What is written, and memory for it. */
 struct saying {
@@ -490,7 +488,7 @@ bool completion_write(struct call *call, struct fault *fault)
     text_format(&call->text,
                 "{\"id\":\"cmpl-%016" PRIx64
                 "\",\"object\":\"text_completion\",\"created\":%" PRId64 ",\"model\":",
-                unique_id_next(), (int64_t)time(NULL));
+                call_unique(call, -1), call_time_s(call));
     text_string(&call->text, job->model->name);
     text_raw(&call->text, ",\"choices\":[");
     bool good = true;

@@ -1,7 +1,6 @@
 /* completions.c - the kind of call that a completion is: its plan, its price, its end. */
 #include "operations/operations.h"
 
-#include "base/unique_id.h"
 #include "call/admission.h"
 #include "call/infer_statistics.h"
 #include "call/model_access.h"
@@ -169,7 +168,8 @@ static bool make_choices(struct completion *job, struct fault *fault)
         return fault_no_memory(fault);
     for (int64_t i = 0; i < asked->prompts.count; i++) {
         choices[i].item = &job->request.items[i];
-        choices[i].seed = asked->has_seed ? (uint64_t)(int64_t)asked->seed : unique_id_next();
+        choices[i].seed =
+            asked->has_seed ? (uint64_t)(int64_t)asked->seed : call_unique(job->call, i);
         text_init(&choices[i].text, SIZE_MAX);
         if (!find_room(job, i, &choices[i], fault))
             return false;

@@ -293,12 +293,13 @@ TEST(names_refused)
     assert_refused("--timout=1s", "--timout: there is no such flag; the nearest is --timeout");
     assert_refused("--qqqqqqqqqqqq", "--qqqqqqqqqqqq: there is no such flag; --help lists them");
     assert_refused("--=x", "--: there is no such flag; --help lists them");
-    static const char COMMANDS[] = "is neither a command (health, key, model) nor a flag";
+    static const char COMMANDS[] = "is neither a command (batch, health, key, model) nor a flag";
     static const struct {
         const char *given, *said;
     } WORDS[] = {
         { "heath", "did you mean health?" },
         { "modl", "did you mean model?" },
+        { "bach", "did you mean batch?" },
         { "help", "did you mean --help?" },
         { "serve", "flags begin with --, --help lists both" },
     };

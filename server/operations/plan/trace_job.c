@@ -86,7 +86,8 @@ static bool trace_plan_call(struct call *call, struct fault *fault)
             call->operation->explain(call, fault);
         return false;
     }
-    if (!trace_keep_plan(request, call->service->kept, call->limits.key, &job->groups.work, fault))
+    if (!trace_keep_plan(request, call->service->repeats ? NULL : call->service->kept,
+                         call->limits.key, &job->groups.work, fault))
         return false;
     if (!memory_reserve(call->memory, job->groups.pass_bytes))
         return fault_no_memory(fault);

@@ -125,6 +125,10 @@ static bool plan_kept(struct trace_item *item, struct kept_store *store,
     if (!kept_size_of(item, &size))
         return fault_set_at(fault, "/keep", FAULT_TOO_LARGE, "this trace is too large to be kept");
     const size_t bytes = size.block + size.beside;
+    if (!store)
+        return fault_set_at(fault, "/keep", FAULT_OPTION,
+                            "keep came, and a batch ends with its answers; leave it out, or ask a "
+                            "daemon");
     if (!kept_store_reserve(store, bytes, key, fault))
         return false;
     item->keeping = kept_trace_create(item->model, item->answered_count, &size);

@@ -162,7 +162,8 @@ int64_t trace_pool_that_fits(const struct trace_item *item, size_t number_bytes,
  * before anything is computed, the pass fills it (pass_attend.c), and when all is computed the
  * trace gets its id. */
 
-/* Makes room for every item that is kept, for the key, and adds the work of their levels. */
+/* Makes room for every item that is kept, for the key, and adds the work of their levels. store
+ * NULL: none may be. */
 bool trace_keep_plan(struct trace_request *request, struct kept_store *store,
                      const struct access_key *key, struct attn_work *work, struct fault *fault);
 
