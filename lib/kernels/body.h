@@ -98,18 +98,15 @@ static void transpose_out(float *rows, int64_t row_stride, const float *tile, co
 
 /* ---------------------------------------------------------------------- the two products -- */
 
-/* sums[r][v] = sum over k < depth of left[r * left_row + k * left_step] * right[k][v], where right
- * is a tile. If guarded, a right operand of 0 adds nothing. prefetch may be NULL. One vector has
- * many rows: four of them share a pointer, since there are no registers for more; SSE gains nothing
- * by it. */
-INLINE void multiply(const int rows, const int vectors, const bool guarded,
-                     vec sums[BLOCK_SUMS_MAX], const float *left, int64_t left_row,
-                     int64_t left_step, const float *right, int64_t width, int64_t depth,
-                     struct attn_prefetch *prefetch)
+/* sums[r][v] += sum over k < depth of left[r * left_row + k * left_step] * right[k][v], where right
+ * is a tile, one multiply-add after the other. If guarded, a right operand of 0 adds nothing.
+ * prefetch may be NULL. One vector has many rows: four of them share a pointer, since there are no
+ * registers for more; SSE gains nothing by it. */
+INLINE void multiply_more(const int rows, const int vectors, const bool guarded,
+                          vec sums[BLOCK_SUMS_MAX], const float *left, int64_t left_row,
+                          int64_t left_step, const float *right, int64_t width, int64_t depth,
+                          struct attn_prefetch *prefetch)
 {
-    UNROLL
-    for (int i = 0; i < rows * vectors; i++)
-        sums[i] = (vec){ 0 };
     for (int64_t k = 0; k < depth; k++) {
         vec b[BLOCK_VECTORS];
         UNROLL
@@ -135,8 +132,22 @@ INLINE void multiply(const int rows, const int vectors, const bool guarded,
     }
 }
 
+/* As multiply_more(), but sums[r][v] begin at 0. */
+INLINE void multiply(const int rows, const int vectors, const bool guarded,
+                     vec sums[BLOCK_SUMS_MAX], const float *left, int64_t left_row,
+                     int64_t left_step, const float *right, int64_t width, int64_t depth,
+                     struct attn_prefetch *prefetch)
+{
+    UNROLL
+    for (int i = 0; i < rows * vectors; i++)
+        sums[i] = (vec){ 0 };
+    multiply_more(rows, vectors, guarded, sums, left, left_row, left_step, right, width, depth,
+                  prefetch);
+}
+
 #include "body_blocks.h"
 #include "body_project.h"
+#include "body_project_inputs.h"
 
 /* Where scores go: rows stride apart. If adds, they are added, times factor, to what is there. */
 struct score_rows {

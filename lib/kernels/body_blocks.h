@@ -340,7 +340,7 @@ static void project_many_blocks(const struct blocks_kind *kind, const struct blo
         project_rotate(tile, x, row_count, i, columns, width);
         project_blocks_tile(kind, weight, sums_t, tile, width, i, columns, wide);
     }
-    project_rotate_back(y, row_count, sums_t, width, weight->out);
+    project_rotate_back(y, row_count, sums_t, width, 0, weight->out);
 }
 
 /* ------------------------------------------------------------------------ kernels of kernels.h --

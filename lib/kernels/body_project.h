@@ -38,6 +38,10 @@ enum { PROJECT_GROUPS_MAX = 2, PROJECT_GROUPS_BYTES = 4096 };
  * so that neighbouring rows do not share a place in the cache. */
 enum { PROJECT_TILE = 512, PROJECT_WIDE_STRIDE = PROJECT_TILE + 16, PROJECT_WIDE_ROWS = 12 };
 
+/* Outputs whose sums with all rows fill a part of the first cache: a multiple of the outputs that
+ * registers take at once. */
+enum { PROJECT_GROUP = 48 };
+
 _Static_assert(PROJECT_TILE % ATTN_PROJECT_PART == 0, "a tile is made of parts");
 _Static_assert((ATTN_PROJECT_OUTPUTS_MAX + PROJECT_TILE) * ATTN_PROJECT_ROWS_MAX
                        + PROJECT_WIDE_ROWS * PROJECT_WIDE_STRIDE
@@ -284,7 +288,8 @@ INLINE void project_decode(const enum attn_numbers kind, const int rows, float *
 
 /* ----------------------------------------- more rows, parameters stored by outputs -- */
 
-/* Rows become lanes: tile[c][r] = x[r][i + c] for c < columns, and 0 where there is no row r. */
+/* Rows become lanes: tile[c][r] = x[r][i + c] for c < columns, and 0 where there is no row r. Whole
+ * squares stay in registers. */
 INLINE void project_rotate(float *tile, const float *const *x, int64_t row_count, int64_t i,
                            int64_t columns, int64_t width)
 {
@@ -292,29 +297,51 @@ INLINE void project_rotate(float *tile, const float *const *x, int64_t row_count
         for (int64_t c = 0; c < columns; c += LANES) {
             const int64_t n = at_most(columns - c, LANES);
             vec square[LANES];
-            UNROLL
+            if (n == LANES && r + LANES <= row_count) {
+                UNROLL
+                for (int j = 0; j < LANES; j++)
+                    square[j] = load(x[r + j] + i + c);
+                transpose_square(square);
+                UNROLL
+                for (int j = 0; j < LANES; j++)
+                    store(tile + (c + j) * width + r, square[j]);
+                continue;
+            }
+            KEEP_ROLLED
             for (int j = 0; j < LANES; j++)
                 square[j] = r + j < row_count ? load_most(x[r + j] + i + c, n) : (vec){ 0 };
             transpose_square(square);
+            KEEP_ROLLED
             for (int j = 0; j < n; j++)
                 store(tile + (c + j) * width + r, square[j]);
         }
 }
 
-/* y[r][o] = sums_t[o][r]. */
+/* y[r][first + o] = sums_t[o][r] for o < out. */
 INLINE void project_rotate_back(float *const *y, int64_t row_count, const float *sums_t,
-                                int64_t width, int64_t out)
+                                int64_t width, int64_t first, int64_t out)
 {
     for (int64_t r = 0; r < row_count; r += LANES)
         for (int64_t o = 0; o < out; o += LANES) {
             const int64_t n = at_most(out - o, LANES);
             vec square[LANES];
-            UNROLL
+            if (n == LANES && r + LANES <= row_count) {
+                UNROLL
+                for (int j = 0; j < LANES; j++)
+                    square[j] = load(sums_t + (o + j) * width + r);
+                transpose_square(square);
+                UNROLL
+                for (int j = 0; j < LANES; j++)
+                    store(y[r + j] + first + o, square[j]);
+                continue;
+            }
+            KEEP_ROLLED
             for (int j = 0; j < LANES; j++)
                 square[j] = load(sums_t + (o + (j < n ? j : n - 1)) * width + r);
             transpose_square(square);
+            KEEP_ROLLED
             for (int j = 0; j < at_most(row_count - r, LANES); j++)
-                store_most(y[r + j] + o, square[j], n);
+                store_most(y[r + j] + first + o, square[j], n);
         }
 }
 
@@ -364,6 +391,27 @@ INLINE void project_multiply(const int rows, const int vectors, vec sums[BLOCK_S
     }
 }
 
+/* multiply() with F32 parameters where they lie, while those of the next outputs come: their rows
+ * are runs too short for the CPU to predict. One line of each row lasts for PROJECT_LINE steps. */
+enum { PROJECT_LINE = 16 };
+
+INLINE void project_multiply_floats(const int rows, const int vectors, vec sums[BLOCK_SUMS_MAX],
+                                    const float *left, int64_t left_row, const float *right,
+                                    int64_t width, int64_t depth)
+{
+    UNROLL
+    for (int i = 0; i < rows * vectors; i++)
+        sums[i] = (vec){ 0 };
+    for (int64_t k = 0; k < depth; k += PROJECT_LINE) {
+        const uintptr_t ahead = (uintptr_t)(left + k) + (uintptr_t)(rows * left_row) * sizeof *left;
+        UNROLL
+        for (int r = 0; r < rows; r++)
+            __builtin_prefetch((const float *)ahead + r * left_row, 0, 2);
+        multiply_more(rows, vectors, false, sums, left + k, left_row, 1, right + k * width, width,
+                      at_most(depth - k, PROJECT_LINE), NULL);
+    }
+}
+
 /* sums_t[o][r] += one part of the sums of outs outputs. */
 INLINE void project_block(const enum attn_numbers kind, const int outs, const int vectors,
                           float *sums_t, const float *tile, int64_t width, const void *weight,
@@ -374,6 +422,8 @@ INLINE void project_block(const enum attn_numbers kind, const int outs, const in
     if (kind == ATTN_NUMBERS_BF16)
         project_multiply(outs, vectors, sums, weight, weight_stride, tile, width, columns,
                          prefetch);
+    else if (prefetch == NULL)
+        project_multiply_floats(outs, vectors, sums, weight, weight_stride, tile, width, columns);
     else
         multiply(outs, vectors, false, sums, weight, weight_stride, 1, tile, width, columns,
                  prefetch);
@@ -479,6 +529,28 @@ INLINE void project_begin_many(float *sums_t, int64_t width, const float *bias, 
             store(sums_t + o * width + r, broadcast(bias ? bias[o] : 0.0f));
 }
 
+/* Rows that fit in the work buffer are turned once. Then some outputs at a time meet all inputs,
+ * and their sums stay in the first cache until they are turned back. */
+INLINE void project_whole_rows(const enum attn_numbers kind, float *const *y, const float *const *x,
+                               int64_t row_count, const void *weight, int64_t weight_stride,
+                               const float *bias, int64_t out, int64_t in, float *work)
+{
+    const int64_t width = (row_count + LANES - 1) / LANES * LANES;
+    float *sums_t = work, *wide = sums_t + PROJECT_GROUP * width;
+    float *tile = wide + PROJECT_WIDE_ROWS * PROJECT_WIDE_STRIDE;
+
+    project_rotate(tile, x, row_count, 0, in, width);
+    for (int64_t o = 0; o < out; o += PROJECT_GROUP) {
+        const int64_t n = at_most(out - o, PROJECT_GROUP);
+        const void *group = number_at(kind, weight, o * weight_stride);
+        project_begin_many(sums_t, width, bias ? bias + o : NULL, n);
+        for (int64_t i = 0; i < in; i += PROJECT_TILE)
+            project_tile_of(kind, sums_t, tile + i * width, width, number_at(kind, group, i),
+                            weight_stride, n, at_most(in - i, PROJECT_TILE), wide);
+        project_rotate_back(y, row_count, sums_t, width, o, n);
+    }
+}
+
 INLINE void project_many(const enum attn_numbers kind, float *const *y, const float *const *x,
                          int64_t row_count, const void *weight, int64_t weight_stride,
                          const float *bias, int64_t out, int64_t in, float *work)
@@ -486,6 +558,11 @@ INLINE void project_many(const enum attn_numbers kind, float *const *y, const fl
     const int64_t width = (row_count + LANES - 1) / LANES * LANES;
     float *sums_t = work, *tile = sums_t + out * width, *wide = tile + PROJECT_TILE * width;
 
+    if ((PROJECT_GROUP + in) * width + PROJECT_WIDE_ROWS * PROJECT_WIDE_STRIDE
+        <= ATTN_PROJECT_WORK) {
+        project_whole_rows(kind, y, x, row_count, weight, weight_stride, bias, out, in, work);
+        return;
+    }
     project_begin_many(sums_t, width, bias, out);
     for (int64_t i = 0; i < in; i += PROJECT_TILE) {
         const int64_t columns = at_most(in - i, PROJECT_TILE);
@@ -493,7 +570,7 @@ INLINE void project_many(const enum attn_numbers kind, float *const *y, const fl
         project_tile_of(kind, sums_t, tile, width, number_at(kind, weight, i), weight_stride, out,
                         columns, wide);
     }
-    project_rotate_back(y, row_count, sums_t, width, out);
+    project_rotate_back(y, row_count, sums_t, width, 0, out);
 }
 
 /* Add the products of at most PROJECT_DECODE_ROWS rows. */
@@ -537,143 +614,5 @@ INLINE void project_by_outputs(const enum attn_numbers kind, float *const *y, co
 PROJECT_OF(by_outputs, f32, ATTN_NUMBERS_F32)
 PROJECT_OF(by_outputs, f16, ATTN_NUMBERS_F16)
 PROJECT_OF(by_outputs, bf16, ATTN_NUMBERS_BF16)
-
-/* --------------------------------------------------------------- parameters stored by inputs -- */
-
-/* Up to this many rows use the parameters where they lie; more rows use a copy. */
-enum { PROJECT_INPUTS_ROWS = 4 };
-
-/* sums[r][o] += x[r][i] * weight[i][o] for inputs i to i + steps; sums is [row_count][out]. */
-INLINE void project_inputs(const enum attn_numbers kind, const int steps, float *sums,
-                           const float *const *x, int64_t row_count, int64_t i, const void *weight,
-                           int64_t weight_stride, int64_t out)
-{
-    for (int64_t o = 0; o < out; o += LANES) {
-        const int64_t n = at_most(out - o, LANES);
-        vec w[4];
-        UNROLL
-        for (int s = 0; s < steps; s++)
-            w[s] = load_numbers_most(kind, weight, (i + s) * weight_stride + o, n);
-        for (int64_t r = 0; r < row_count; r++) {
-            vec sum = load_most(sums + r * out + o, n);
-            UNROLL
-            for (int s = 0; s < steps; s++)
-                sum += x[r][i + s] * w[s];
-            store_most(sums + r * out + o, sum, n);
-        }
-    }
-}
-
-INLINE void project_decode_inputs(const enum attn_numbers kind, float *const *y,
-                                  const float *const *x, int64_t row_count, const void *weight,
-                                  int64_t weight_stride, int64_t out, int64_t in, float *sums)
-{
-    for (int64_t part = 0; part < in; part += ATTN_PROJECT_PART) {
-        const int64_t end = at_most(in, part + ATTN_PROJECT_PART);
-        int64_t i = part;
-        memset(sums, 0, (size_t)(row_count * out) * sizeof *sums);
-        for (; i + 4 <= end; i += 4)
-            project_inputs(kind, 4, sums, x, row_count, i, weight, weight_stride, out);
-        for (; i < end; i++)
-            project_inputs(kind, 1, sums, x, row_count, i, weight, weight_stride, out);
-        for (int64_t r = 0; r < row_count; r++)
-            for (int64_t o = 0; o < out; o++)
-                y[r][o] += sums[r * out + o];
-    }
-}
-
-/* Add a part of the sums of rows rows, [rows][PROJECT_TILE], for n columns of a tile of
- * parameters. */
-INLINE void project_inputs_block(const int rows, float *const *y, int64_t o, int64_t n,
-                                 const float *x, const float *tile, int64_t columns)
-{
-    vec sums[BLOCK_SUMS_MAX];
-
-    multiply(rows, BLOCK_VECTORS, false, sums, x, PROJECT_TILE, 1, tile, ATTN_WIDTH_MAX, columns,
-             NULL);
-    UNROLL
-    for (int r = 0; r < rows; r++) {
-        UNROLL
-        for (int v = 0; v < BLOCK_VECTORS; v++) {
-            float *sum = y[r] + o + v * LANES;
-            if (v * LANES < n)
-                store_most(sum, load_most(sum, n - v * LANES) + sums[r * BLOCK_VECTORS + v],
-                           n - v * LANES);
-        }
-    }
-}
-
-/* All rows with the n outputs of a tile, from output o on. */
-INLINE void project_inputs_tile(float *const *y, int64_t row_count, int64_t o, int64_t n,
-                                const float *rows, const float *tile, int64_t columns)
-{
-    for (int64_t c = 0; c < n; c += BLOCK_VECTORS * LANES)
-        for (int64_t i = 0; i < columns; i += ATTN_PROJECT_PART) {
-            const int64_t part = at_most(columns - i, ATTN_PROJECT_PART);
-            int64_t r = 0;
-            for (; r + BLOCK_ROWS_WIDE <= row_count; r += BLOCK_ROWS_WIDE)
-                project_inputs_block(BLOCK_ROWS_WIDE, y + r, o + c, n - c,
-                                     rows + r * PROJECT_TILE + i, tile + i * ATTN_WIDTH_MAX + c,
-                                     part);
-            for (; r + BLOCK_ROWS_REST <= row_count; r += BLOCK_ROWS_REST)
-                project_inputs_block(BLOCK_ROWS_REST, y + r, o + c, n - c,
-                                     rows + r * PROJECT_TILE + i, tile + i * ATTN_WIDTH_MAX + c,
-                                     part);
-            for (; r < row_count; r++)
-                project_inputs_block(1, y + r, o + c, n - c, rows + r * PROJECT_TILE + i,
-                                     tile + i * ATTN_WIDTH_MAX + c, part);
-        }
-}
-
-/* tile[i][o] = weight[i][o] for o < n, else 0. */
-INLINE void project_copy(const enum attn_numbers kind, float *tile, const void *weight,
-                         int64_t weight_stride, int64_t columns, int64_t n)
-{
-    if (kind == ATTN_NUMBERS_F32) {
-        copy_rows(tile, ATTN_WIDTH_MAX, weight, weight_stride, columns, n, 1.0f);
-        return;
-    }
-    for (int64_t i = 0; i < columns; i++)
-        for (int64_t o = 0; o < ATTN_WIDTH_MAX; o += LANES)
-            store(tile + i * ATTN_WIDTH_MAX + o,
-                  o < n ? load_numbers_most(kind, weight, i * weight_stride + o, n - o)
-                        : (vec){ 0 });
-}
-
-INLINE void project_many_inputs(const enum attn_numbers kind, float *const *y,
-                                const float *const *x, int64_t row_count, const void *weight,
-                                int64_t weight_stride, int64_t out, int64_t in, float *work)
-{
-    float *rows = work, *tile = work + row_count * PROJECT_TILE;
-
-    for (int64_t i = 0; i < in; i += PROJECT_TILE) {
-        const int64_t columns = at_most(in - i, PROJECT_TILE);
-        for (int64_t r = 0; r < row_count; r++)
-            memcpy(rows + r * PROJECT_TILE, x[r] + i, (size_t)columns * sizeof *rows);
-        for (int64_t o = 0; o < out; o += ATTN_WIDTH_MAX) {
-            const int64_t n = at_most(out - o, ATTN_WIDTH_MAX);
-            project_copy(kind, tile, number_at(kind, weight, i * weight_stride + o), weight_stride,
-                         columns, n);
-            project_inputs_tile(y, row_count, o, n, rows, tile, columns);
-        }
-    }
-}
-
-INLINE void project_by_inputs(const enum attn_numbers kind, float *const *y, const float *const *x,
-                              int64_t row_count, const void *weight, int64_t weight_stride,
-                              const float *bias, int64_t out, int64_t in, float *work)
-{
-    project_begin(y, row_count, bias, out);
-    if (row_count > PROJECT_INPUTS_ROWS)
-        project_many_inputs(kind, y, x, row_count, weight, weight_stride, out, in, work);
-    else
-        project_decode_inputs(kind, y, x, row_count, weight, weight_stride, out, in, work);
-}
-
-/* ------------------------------------------------------------------------ kinds of number -- */
-
-PROJECT_OF(by_inputs, f32, ATTN_NUMBERS_F32)
-PROJECT_OF(by_inputs, f16, ATTN_NUMBERS_F16)
-PROJECT_OF(by_inputs, bf16, ATTN_NUMBERS_BF16)
 
 #endif

@@ -32,7 +32,7 @@ enum { ATTN_SOFTMAX_KEYS = 4 };
  * and the number of products that one chain of a sum has. */
 enum {
     ATTN_PROJECT_ROWS_MAX = 64,
-    ATTN_PROJECT_OUTPUTS_MAX = 256,
+    ATTN_PROJECT_OUTPUTS_MAX = 768,
     ATTN_PROJECT_WORK = 98304,
     ATTN_PROJECT_PART = 256
 };

@@ -299,12 +299,13 @@ static void multiply_matrix(const struct attn_linear_how *how, const struct attn
         multiply_vectors(how->kernels, linear, chosen_x, chosen_y, &chosen, work);
 }
 
-/* Parameters of one task, at most; and the smallest number of outputs worth a task. */
-enum { TASK_PARAMETERS = 1 << 20, TASK_OUTPUTS_MIN = 64 };
+/* Parameters of one task, at most; the smallest number of outputs worth a task; and the most of one
+ * of few rows. */
+enum { TASK_PARAMETERS = 1 << 20, TASK_OUTPUTS_MIN = 64, TASK_OUTPUTS = 256 };
 
 /* A task of more rows than these on a matrix unit has MATRIX_TASK times as many parameters: each
  * task cuts its rows into parts, and multiplying is as many times as fast. */
-enum { MATRIX_ROWS_FEW = 16, MATRIX_TASK = ATTN_LINEAR_OUTPUTS_MAX / ATTN_PROJECT_OUTPUTS_MAX };
+enum { MATRIX_ROWS_FEW = 16, MATRIX_TASK = ATTN_LINEAR_OUTPUTS_MAX / TASK_OUTPUTS };
 
 /* --------------------------------------------------------------------- one matrix -- */
 
@@ -312,21 +313,45 @@ enum { MATRIX_ROWS_FEW = 16, MATRIX_TASK = ATTN_LINEAR_OUTPUTS_MAX / ATTN_PROJEC
  * of outputs that all of these divide leaves none over, which would take twice as long each. */
 enum { VECTOR_OUTPUTS = 48 };
 
+/* Rows are turned for each task anew, which costs as much as twelve outputs of each, so tasks of
+ * more than VECTOR_ROWS_FEW rows have many outputs; but so many tasks that a machine is busy come
+ * first, as long as they have VECTOR_OUTPUTS_FEW. */
+enum { VECTOR_ROWS_FEW = 16, VECTOR_TASKS = 16, VECTOR_OUTPUTS_FEW = 4 * VECTOR_OUTPUTS };
+
 /* The first output of every block is aligned like the first output of all. */
+static int64_t outputs_of_vectors(const struct attn_linear *linear, int64_t row_count)
+{
+    const int64_t least = attn_max(attn_min(TASK_PARAMETERS / linear->in, TASK_OUTPUTS)
+                                       / VECTOR_OUTPUTS * VECTOR_OUTPUTS,
+                                   VECTOR_OUTPUTS);
+
+    if (row_count <= VECTOR_ROWS_FEW)
+        return least;
+
+    const int64_t blocks =
+        attn_divide_up(VECTOR_TASKS, attn_divide_up(row_count, ATTN_PROJECT_ROWS_MAX));
+    const int64_t wanted = attn_max(attn_divide_up(linear->out, blocks), VECTOR_OUTPUTS_FEW);
+    const int64_t most = attn_max(2 * TASK_PARAMETERS / linear->in, least);
+    const int64_t outputs = attn_min(attn_min(wanted, most), ATTN_PROJECT_OUTPUTS_MAX);
+
+    /* Blocks have about the same number of outputs, so that no thread waits for a longer one. */
+    return attn_divide_up(attn_divide_up(linear->out, attn_divide_up(linear->out, outputs)),
+                          VECTOR_OUTPUTS)
+           * VECTOR_OUTPUTS;
+}
+
 static int64_t outputs_of(const struct attn_kernels *kernels, const struct attn_linear *linear,
                           int64_t row_count)
 {
-    if (linear->out > ATTN_PROJECT_OUTPUTS_MAX && attn_blocks_of(linear->dtype) == ATTN_BLOCKS_COUNT
+    if (linear->out > TASK_OUTPUTS && attn_blocks_of(linear->dtype) == ATTN_BLOCKS_COUNT
         && !attn_linear_is_matrix(kernels, linear))
-        return attn_max(attn_min(TASK_PARAMETERS / linear->in, ATTN_PROJECT_OUTPUTS_MAX)
-                            / VECTOR_OUTPUTS * VECTOR_OUTPUTS,
-                        VECTOR_OUTPUTS);
+        return outputs_of_vectors(linear, row_count);
 
     const bool is_large = row_count > MATRIX_ROWS_FEW && attn_linear_is_matrix(kernels, linear);
     const int64_t scale = is_large ? MATRIX_TASK : 1;
     const int64_t most = scale * TASK_PARAMETERS / linear->in / TASK_OUTPUTS_MIN * TASK_OUTPUTS_MIN;
 
-    return attn_min(attn_max(most, TASK_OUTPUTS_MIN), scale * ATTN_PROJECT_OUTPUTS_MAX);
+    return attn_min(attn_max(most, TASK_OUTPUTS_MIN), scale * TASK_OUTPUTS);
 }
 
 struct attn_linear_blocks attn_linear_blocks(const struct attn_kernels *kernels,

@@ -32,7 +32,7 @@ struct attn_linear_how {
 bool attn_linear_is_matrix(const struct attn_kernels *kernels, const struct attn_linear *linear);
 
 /* The most outputs of a task of a matrix unit. */
-enum { ATTN_LINEAR_OUTPUTS_MAX = 4 * ATTN_PROJECT_OUTPUTS_MAX };
+enum { ATTN_LINEAR_OUTPUTS_MAX = 1024 };
 
 /* How a product of row_count rows is divided: into blocks of ATTN_PROJECT_ROWS_MAX rows, by blocks
  * of outputs outputs. Task number task is rows task % row_blocks and outputs task / row_blocks, so

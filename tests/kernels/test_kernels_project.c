@@ -206,6 +206,26 @@ TEST(knows_nothing_but_the_row)
         }
 }
 
+/* Rows too long for the work buffer are cut, fewer of them fit as they are. */
+TEST(cuts_long_rows_without_a_trace)
+{
+    for (const struct attn_kernels *const *table = attn_kernels_available(); *table; table++)
+        for (int k = 0; k < ATTN_NUMBERS_COUNT; k++) {
+            struct fill fill = { 9 };
+            const struct projection made = make(&fill, (enum attn_numbers)k, 64, 50, 1500, true);
+            const int64_t count = (made.rows - 1) * (made.out + 5) + made.out;
+
+            clear(&made);
+            run(*table, &made, false, 0, made.rows, 0, made.out);
+            const float *cut = buffers_copy(made.y, count);
+            clear(&made);
+            for (int64_t r = 0; r < made.rows; r += 16)
+                run(*table, &made, false, r, 16, 0, made.out);
+            assert_memory_equal(made.y, cut, (size_t)count * sizeof *cut);
+            buffers_free();
+        }
+}
+
 /* The numbers of one row reach no other row. */
 TEST(keeps_rows_apart)
 {
