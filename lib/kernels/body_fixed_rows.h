@@ -51,15 +51,21 @@ struct fixed_chains {
 };
 
 /* A part of some rows of blocks comes into the cache while this one is multiplied: each group
- * brings so many rows. */
-INLINE void prefetch_part(const struct fixed_chains *chains, int64_t group, const int rows)
+ * brings so many rows. The line that a part begins in came with the part before. */
+INLINE void prefetch_part(const struct fixed_chains *chains, int64_t group, const int rows,
+                          const int lines_min)
 {
-    uintptr_t from = (uintptr_t)chains->ahead + (uintptr_t)(group * rows * chains->ahead_stride);
+    uintptr_t from =
+        (uintptr_t)chains->ahead + (uintptr_t)(group * rows * chains->ahead_stride) + 63;
 
     UNROLL
-    for (int j = 0; j < rows; j++, from += (uintptr_t)chains->ahead_stride)
-        for (int64_t line = 0; line < chains->ahead_lines; line++)
-            __builtin_prefetch((const void *)(from + (uintptr_t)line * 64), 0, 3);
+    for (int j = 0; j < rows; j++, from += (uintptr_t)chains->ahead_stride) {
+        UNROLL
+        for (int line = 0; line < lines_min; line++)
+            __builtin_prefetch((const void *)(from + (uintptr_t)line * 64), 0, 2);
+        for (int64_t line = lines_min; line < chains->ahead_lines; line++)
+            __builtin_prefetch((const void *)(from + (uintptr_t)line * 64), 0, 2);
+    }
 }
 
 /* The sums of a group times its unit. If integers are small (fixed_kind), only the last addition
@@ -103,7 +109,7 @@ INLINE void add_fixed(const int size, const bool is_small, const int rows, const
         const int half = per_unit == 1 ? 0 : (int)(g % 2);
         ivec sums[FIXED_ROWS][FIXED_VECTORS][FIXED_DIGITS];
         if (chains->ahead != NULL)
-            prefetch_part(chains, g, (int)FIXED_OUTPUTS * size / ATTN_FIXED_PART);
+            prefetch_part(chains, g, (int)FIXED_OUTPUTS * size / ATTN_FIXED_PART, 2);
         UNROLL
         for (int s = 0; s < rows * FIXED_VECTORS * digits; s++)
             sums[s / digits / FIXED_VECTORS][s / digits % FIXED_VECTORS][s % digits] =
@@ -175,7 +181,7 @@ INLINE void add_words(const bool is_small, const int digits, const struct fixed_
     for (int64_t g = 0; g < chains->groups; g++, words += QUADS) {
         const struct fixed_unit *unit = chains->rows + g / 2;
         ivec sums[FIXED_DIGITS];
-        prefetch_part(chains, g, (int)LANES * SIZE / ATTN_FIXED_PART);
+        prefetch_part(chains, g, (int)LANES * SIZE / ATTN_FIXED_PART, 2);
         UNROLL
         for (int d = 0; d < digits; d++)
             sums[d] = unit->starts[d][g % 2] + (ivec){ 0 };
@@ -420,7 +426,7 @@ static void turn_part(const struct fixed_kind *kind, const struct attn_fixed_pro
 }
 
 /* The next parts would come too late. */
-enum { FIXED_AHEAD = 4 * ATTN_FIXED_PART };
+enum { FIXED_AHEAD = 2 * ATTN_FIXED_PART };
 
 /* Inputs [input, input + ATTN_FIXED_PART), as far as they are before end, of outputs from output
  * on; units are those of a row. */
@@ -445,6 +451,10 @@ static void add_one_part(const struct fixed_kind *kind, const struct attn_fixed_
     struct fixed_last last;
     const struct blocks_rows weights = rows_of_part(kind, project, output, input, &last);
 
+    if (kind->form == FORM_NIBBLES_OF_32) {
+        (project->digits == 2 ? add_squares_2 : add_squares_3)(chains, &panel->turned, &weights);
+        return;
+    }
     if (add_row_of[kind->form][0] != NULL) {
         struct fixed_lines lines;
         find_lines_of[project->blocks](&lines, &panel->turned, &weights);
@@ -469,7 +479,7 @@ static void add_span(const struct fixed_kind *kind, const struct attn_fixed_proj
         .has_less = attn_fixed_has_less(project->blocks),
         .values = values_of_bytes(project->blocks),
         .ahead_stride = stride,
-        .ahead_lines = (ATTN_FIXED_PART / kind->numbers * kind->bytes + 126) / 64,
+        .ahead_lines = (ATTN_FIXED_PART / kind->numbers * kind->bytes + 63) / 64,
         .y = y,
     };
 

@@ -135,6 +135,24 @@ struct words_runs {
     int bytes, step;
 };
 
+#if VEC_BYTES == 64
+/* 16 bytes at each of four places. */
+INLINE vec load_quarters(const uint8_t *a, const uint8_t *b, const uint8_t *c, const uint8_t *d)
+{
+    typedef float quarter __attribute__((vector_size(VEC_BYTES / 4)));
+    typedef float half __attribute__((vector_size(VEC_BYTES / 2)));
+    quarter q[4];
+
+    memcpy(&q[0], a, sizeof q[0]);
+    memcpy(&q[1], b, sizeof q[1]);
+    memcpy(&q[2], c, sizeof q[2]);
+    memcpy(&q[3], d, sizeof q[3]);
+    const half low = __builtin_shufflevector(q[0], q[1], 0, 1, 2, 3, 4, 5, 6, 7);
+    const half high = __builtin_shufflevector(q[2], q[3], 0, 1, 2, 3, 4, 5, 6, 7);
+    return __builtin_shufflevector(low, high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
+#endif
+
 /* Words c to c + LANES, which are a vector or some runs. */
 INLINE vec load_words(const struct words_runs runs, const uint8_t *row, int c)
 {
@@ -220,8 +238,13 @@ INLINE void row_integers(const enum attn_blocks blocks, uint8_t *to, const uint8
 /* The rows, of which the last one stands for those that are missing. */
 INLINE void find_rows(const uint8_t *row[LANES], const struct blocks_rows *rows)
 {
-    for (int j = 0; j < LANES; j++)
-        row[j] = rows->first + (j < rows->count ? j : rows->count - 1) * rows->stride_bytes;
+    const uint8_t *at = rows->first;
+
+    KEEP_ROLLED
+    for (int j = 0; j < LANES; j++) {
+        row[j] = at;
+        at += j + 1 < rows->count ? rows->stride_bytes : 0;
+    }
 }
 
 /* Where the integers of each row begin: in its first block, or unpacked. */
@@ -265,6 +288,30 @@ INLINE uvec turn_word(const uint8_t *const rows[LANES], int64_t offset)
         memcpy(&words[j], rows[j] + offset, sizeof words[j]);
     memcpy(&turned, words, sizeof turned);
     return turned;
+}
+
+/* The four words that begin offset bytes behind each row. */
+INLINE void turn_four_words(uvec words[4], const uint8_t *const rows[LANES], int64_t offset)
+{
+#if VEC_BYTES == 64
+    vec four[4], interleaved[4];
+
+    UNROLL
+    for (int i = 0; i < 4; i++)
+        four[i] = load_quarters(rows[i] + offset, rows[4 + i] + offset, rows[8 + i] + offset,
+                                rows[12 + i] + offset);
+    for (int i = 0; i < 2; i++) {
+        interleaved[2 * i] = INTERLEAVE_LOW(four[i], four[2 + i]);
+        interleaved[2 * i + 1] = INTERLEAVE_HIGH(four[i], four[2 + i]);
+    }
+    for (int i = 0; i < 2; i++) {
+        words[2 * i] = (uvec)INTERLEAVE_LOW(interleaved[i], interleaved[2 + i]);
+        words[2 * i + 1] = (uvec)INTERLEAVE_HIGH(interleaved[i], interleaved[2 + i]);
+    }
+#else
+    for (int i = 0; i < 4; i++)
+        words[i] = turn_word(rows, offset + 4 * i);
+#endif
 }
 
 /* The numbers of binary16 in the low halves of words. */
@@ -314,19 +361,21 @@ INLINE void turn_scales_of_32(const enum attn_blocks blocks, struct blocks_panel
 /* scales_q4_k() of all rows at once. */
 INLINE void turn_scales_q4_k(struct blocks_panel *panel, int v, const uint8_t *const rows[LANES])
 {
-    const uvec both = turn_word(rows, 0);
-    const vec scale = low_halves(both), least = low_halves(both >> 16);
-    const uvec words[3] = { turn_word(rows, 4), turn_word(rows, 8), turn_word(rows, 12) };
+    uvec words[4];
+
+    turn_four_words(words, rows, 0);
+    const vec scale = low_halves(words[0]), least = low_halves(words[0] >> 16);
+    const uvec by[2] = { words[1] & 0x3f3f3f3fu,
+                         (words[3] & 0x0f0f0f0fu) | (words[1] >> 2 & 0x30303030u) };
+    const uvec less[2] = { words[2] & 0x3f3f3f3fu,
+                           (words[3] >> 4 & 0x0f0f0f0fu) | (words[2] >> 2 & 0x30303030u) };
 
     UNROLL
-    for (int at = 0; at < 4; at++) {
-        const uvec by = words[0] >> 8 * at, less = words[1] >> 8 * at, rest = words[2] >> 8 * at;
-        const uvec high_by = (rest & 15u) | (by >> 6 & 3u) << 4;
-        const uvec high_less = (rest >> 4 & 15u) | (less >> 6 & 3u) << 4;
-        panel->by[at][v] = scale * __builtin_convertvector((ivec)(by & 63u), vec);
-        panel->less[at][v] = least * __builtin_convertvector((ivec)(less & 63u), vec);
-        panel->by[at + 4][v] = scale * __builtin_convertvector((ivec)high_by, vec);
-        panel->less[at + 4][v] = least * __builtin_convertvector((ivec)high_less, vec);
+    for (int at = 0; at < 8; at++) {
+        const ivec by_at = (ivec)(by[at / 4] >> at % 4 * 8 & 255u);
+        const ivec less_at = (ivec)(less[at / 4] >> at % 4 * 8 & 255u);
+        panel->by[at][v] = scale * __builtin_convertvector(by_at, vec);
+        panel->less[at][v] = least * __builtin_convertvector(less_at, vec);
     }
 }
 
