@@ -20,8 +20,7 @@ static const char *const files[] = { "server/API.md",          "server/API_CALLS
                                      "server/API_TRACE.md",    "server/API_COMPLETIONS.md",
                                      "server/API_SESSIONS.md", "server/API_MODELS.md",
                                      "server/API_PROTOCOL.md", "server/API_OPERATING.md",
-                                     "server/API_CAUSES.md",
-                                     "server/API_VECTORS.md" };
+                                     "server/API_CAUSES.md",   "server/API_VECTORS.md" };
 
 #define ACCESS_PAGE "server/API_ACCESS.md"
 

@@ -18,7 +18,7 @@ enum { TEXT_BYTES = 512, OUTPUT_BYTES = 1 << 16, KINDS_BYTES = 1024 };
 static const char *const FOLDERS[] = {
     "deploy/kubernetes/base",     "deploy/kubernetes/queue-cost",     "deploy/kubernetes/keda",
     "deploy/kubernetes/sessions", "deploy/kubernetes/inference-pool", "deploy/kserve",
-    "deploy/prometheus",
+    "deploy/prometheus",          "deploy/kubernetes/batch",
 };
 enum { FOLDER_COUNT = sizeof FOLDERS / sizeof FOLDERS[0] };
 
@@ -121,7 +121,7 @@ TEST(resources_have_the_types_of_their_projects)
         }
         manifest_free(&kustomization);
     }
-    assert_true(checked >= 18);
+    assert_true(checked >= 19);
 }
 
 /* A field under another name, a word for a number and a field that is left out are found. */
@@ -141,6 +141,8 @@ TEST(types_can_refuse)
         { "deploy/kserve/servingruntime.yaml", "protocolVersions:", "protocols:" },
         { "deploy/kserve/servingruntime.yaml", "multiModel: false", "multiModel: \"no\"" },
         { "deploy/kserve/inferenceservice.yaml", "minReplicas: 1", "minReplicas: one" },
+        { "deploy/kubernetes/batch/job.yaml", "completionMode: Indexed", "completionMode: Index" },
+        { "deploy/kubernetes/batch/job.yaml", "backoffLimitPerIndex", "backoffPerIndex" },
         { "deploy/prometheus/servicemonitor.yaml", "endpoints:", "endpoint:" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -241,6 +243,7 @@ TEST(folders_as_they_are_applied)
         { "deploy/kubernetes/sessions", "NetworkPolicy", "HorizontalPodAutoscaler" },
         { "deploy/kubernetes/inference-pool", "InferencePool", "Secret" },
         { "deploy/kserve", "ServingRuntime", "Deployment" },
+        { "deploy/kubernetes/batch", "Job", "Deployment" },
     };
     skip_without("kubernetes-client", "kubectl kustomize deploy/kubernetes/inference-pool");
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

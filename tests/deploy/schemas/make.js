@@ -13,7 +13,7 @@ const path = require('path');
 
 const KINDS = {
     'kubernetes-models': [
-        'apps/v1/Deployment', 'apps/v1/StatefulSet', 'autoscaling/v2/HorizontalPodAutoscaler',
+        'apps/v1/Deployment', 'apps/v1/StatefulSet', 'autoscaling/v2/HorizontalPodAutoscaler', 'batch/v1/Job',
         'networking.k8s.io/v1/NetworkPolicy', 'policy/v1/PodDisruptionBudget',
         'rbac.authorization.k8s.io/v1/Role', 'rbac.authorization.k8s.io/v1/RoleBinding',
         'v1/ConfigMap', 'v1/Service', 'v1/ServiceAccount',
