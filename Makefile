@@ -201,7 +201,7 @@ $(BUILD)/attn-mpi: $B/attn-mpi
 
 $B/attn-mpi: $(MPI_SRC:%.c=$B/%.o) $B/libserver.a $B/libattn.a
 	$(call say,LINK,$@)
-	$Q $(CC) $(FLAGS) $(HARDENED_LINK) $^ $(LDFLAGS) $(call package,--libs ompi-c) -lm -o $@
+	$Q $(CC) $(FLAGS) $(HARDENED_LINK) $^ $(LDFLAGS) $(call package,--libs ompi-c) -lpthread -lm -o $@
 
 mpi-missing:
 	@echo 'attn-mpi is left out: it needs Open MPI, which `deploy/install-packages.sh mpi` installs'

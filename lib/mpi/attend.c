@@ -25,7 +25,14 @@ static void merge_rows(void *in, void *inout, int *count, MPI_Datatype *type)
 
 void attend_init(struct attend *attend, const struct job *job)
 {
+    struct fault fault;
+
     *attend = (struct attend){ .job = job };
+    if (!team_init(&attend->team, (int)job->threads)) {
+        fault_set(&fault, FAULT_MEMORY, "the system has no %lld threads for --threads",
+                  (long long)job->threads);
+        job_abort(job, &fault);
+    }
     MPI_Type_contiguous((int)job->v_head_dim + 1, MPI_FLOAT, &attend->row_type);
     MPI_Type_commit(&attend->row_type);
     MPI_Op_create(merge_rows, 1, &attend->merge);
@@ -35,7 +42,8 @@ void attend_free(struct attend *attend)
 {
     MPI_Type_free(&attend->row_type);
     MPI_Op_free(&attend->merge);
-    free(attend->workspace);
+    team_free(&attend->team);
+    free(attend->workspaces);
     free(attend->fresh);
 }
 
@@ -98,6 +106,19 @@ bool attend_check(const struct job *job, const struct attn_tensor *query, const 
     return status == ATTN_OK || fault_from_attn(fault, status, where);
 }
 
+struct planned {
+    const struct attend *attend;
+    const struct attn_plan *plan;
+};
+
+static void run_task(void *of, int64_t number, int thread)
+{
+    const struct planned *planned = of;
+
+    attn_plan_run(planned->plan, number,
+                  planned->attend->workspaces + (size_t)thread * planned->attend->workspace_bytes);
+}
+
 void attend_run(struct attend *attend, const struct attn_problem *problem, void (*on_task)(void *),
                 void *of)
 {
@@ -112,15 +133,13 @@ void attend_run(struct attend *attend, const struct attn_problem *problem, void 
         job_abort(attend->job, &fault);
     }
     if (plan.workspace_bytes > attend->workspace_bytes) {
-        free(attend->workspace);
-        attend->workspace = job_memory(attend->job, (int64_t)plan.workspace_bytes);
-        attend->workspace_bytes = plan.workspace_bytes;
+        free(attend->workspaces);
+        attend->workspace_bytes = (plan.workspace_bytes + 63) / 64 * 64;
+        attend->workspaces =
+            job_memory(attend->job, (int64_t)attend->workspace_bytes * attend->team.count);
     }
-    for (int64_t task = 0; task < plan.task_count; task++) {
-        attn_plan_run(&plan, task, attend->workspace);
-        if (on_task)
-            on_task(of);
-    }
+    struct planned planned = { attend, &plan };
+    team_run(&attend->team, plan.task_count, run_task, &planned, on_task, of);
     attend->seconds += MPI_Wtime() - begun;
 }
 
@@ -136,6 +155,26 @@ void attend_clear(const struct job *job, float *partial, int64_t rows)
     memset(partial, 0, (size_t)end * sizeof *partial);
     for (int64_t at = width - 1; at < end; at += width)
         partial[at] = -INFINITY;
+}
+
+/* Rows of two partial answers, MERGE_ROWS of them a task. */
+enum { MERGE_ROWS = 512 };
+
+struct merging {
+    struct attend *attend;
+    float *from, *to;
+    int64_t rows;
+};
+
+static void merge_some(void *of, int64_t number, int thread)
+{
+    struct merging *merging = of;
+    const int64_t width = merging->attend->job->v_head_dim + 1, first = number * MERGE_ROWS;
+    int count = (int)(merging->rows - first < MERGE_ROWS ? merging->rows - first : MERGE_ROWS);
+
+    (void)thread;
+    merge_rows(merging->from + first * width, merging->to + first * width, &count,
+               &merging->attend->row_type);
 }
 
 /* Whether any of these rows may see any of these keys, by position alone. */
@@ -154,7 +193,6 @@ void attend_merge(struct attend *attend, float *partial, const struct attn_tenso
 {
     const struct job *job = attend->job;
     const int64_t rows = query->shape[2], floats = attend_floats(job, rows);
-    int count = (int)(floats / (job->v_head_dim + 1));
 
     if (!may_see(job, (struct run){ job->past_len + first_row, rows },
                  (struct run){ keys->first, keys->key.shape[2] }))
@@ -169,5 +207,7 @@ void attend_merge(struct attend *attend, float *partial, const struct attn_tenso
     set_outputs(job, &problem, attend->fresh);
     attend_run(attend, &problem, on_task, of);
     free(past_len);
-    merge_rows(attend->fresh, partial, &count, &attend->row_type);
+    struct merging merging = { attend, attend->fresh, partial, floats / (job->v_head_dim + 1) };
+    team_run(&attend->team, (merging.rows + MERGE_ROWS - 1) / MERGE_ROWS, merge_some, &merging,
+             on_task, of);
 }

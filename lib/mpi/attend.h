@@ -6,6 +6,7 @@
 #define MPI_ATTEND_H
 
 #include "mpi/job.h"
+#include "mpi/team.h"
 
 #include <mpi.h>
 
@@ -13,9 +14,10 @@ struct attend {
     const struct job *job;
     MPI_Datatype row_type; /* v_head_dim + 1 floats */
     MPI_Op merge;          /* of rows of any number of columns; commutative */
-    void *workspace;
-    size_t workspace_bytes;
-    float *fresh; /* a partial answer that is not merged yet */
+    struct team team;
+    char *workspaces;       /* one for each thread */
+    size_t workspace_bytes; /* of one, a multiple of 64 */
+    float *fresh;           /* a partial answer that is not merged yet */
     int64_t fresh_floats;
     double seconds; /* in attention, without merging */
 };
@@ -41,7 +43,8 @@ struct attn_problem attend_problem(const struct job *job, const struct attn_tens
 bool attend_check(const struct job *job, const struct attn_tensor *query, const struct keys *keys,
                   struct fault *fault);
 
-/* Runs a problem of the job; on_task, if it is not NULL, is called after each task. */
+/* Runs a problem of the job; on_task, if it is not NULL, is called after each task of
+ * this thread. */
 void attend_run(struct attend *attend, const struct attn_problem *problem, void (*on_task)(void *),
                 void *of);
 

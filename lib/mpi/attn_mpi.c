@@ -284,9 +284,10 @@ int main(int argc, char **argv)
     static struct job job;
     static struct input inputs[JOB_INPUTS];
     struct fault fault;
+    int provided;
 
     choose_tree();
-    MPI_Init(&argc, &argv);
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &job.ranks);
     bool is_well = job_agree(&job, flags_read(&job, argc, argv, &fault), &fault);

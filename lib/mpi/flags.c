@@ -2,6 +2,7 @@
 #include "mpi/flags.h"
 
 #include "mpi/input.h"
+#include "mpi/team.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -141,6 +142,12 @@ static bool read_ranks(struct job *job, const struct flag *flag, const char *tex
                    (long long)ranks, job->ranks));
 }
 
+static bool read_threads(struct job *job, const struct flag *flag, const char *text,
+                         struct fault *fault)
+{
+    return read_whole(flag, text, 1, TEAM_THREADS_MAX, &job->threads, fault);
+}
+
 static bool read_repeat(struct job *job, const struct flag *flag, const char *text,
                         struct fault *fault)
 {
@@ -190,6 +197,7 @@ static const struct flag FLAGS[] = {
     { "--scale", "X", "of the scores; 1/sqrt(head_dim) by default", read_scale, 0 },
     { "--softcap", "X", "softcap of the scores; 0: none", read_softcap, 0 },
     { "--exchange", "HOW", "tree or ring; by default what moves fewer bytes", read_exchange, 0 },
+    { "--threads", "N", "threads of a rank; 1 by default", read_threads, 0 },
     { "--ranks", "N", "end the job if it has another number of ranks", read_ranks, 0 },
     { "--repeat", "N", "compute N times and print the median times", read_repeat, 0 },
     { "--help", NULL, "print this", read_help, 0 },
@@ -227,7 +235,7 @@ static bool read_flag(struct job *job, char **argv, int *at, struct fault *fault
 bool flags_read(struct job *job, int argc, char **argv, struct fault *fault)
 {
     job->options = attn_options_default(1);
-    job->repeat = 1;
+    job->threads = job->repeat = 1;
     for (int at = 1; at < argc; at++)
         if (!read_flag(job, argv, &at, fault))
             return false;

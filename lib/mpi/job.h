@@ -39,6 +39,7 @@ struct job {
     bool has_scale, has_past_len, wants_help;
     int64_t past_len;
     enum exchange exchange;
+    int64_t threads; /* of a rank */
     int64_t repeat;
     int64_t chosen[JOB_ROWS_MAX]; /* rows whose weights are asked for */
     int64_t chosen_count;
