@@ -15,7 +15,8 @@
  * 16-bit parameters are widened exactly on the way, and so give the same bits as F32 parameters of
  * the same value. For few rows they are widened in registers: two neighbours are transposed as if
  * they were one float, which halves the work. For more rows a block of them is widened into a
- * buffer that all rows use.
+ * buffer that all rows use: to widen a parameter where it is multiplied takes the units that
+ * multiply.
  *
  * Needs multiply() of body.h. */
 #ifndef ATTN_BODY_PROJECT_H
@@ -345,88 +346,41 @@ INLINE void project_rotate_back(float *const *y, int64_t row_count, const float 
         }
 }
 
-/* Number k of a row of BF16 parameters in every lane. A BF16 number is the upper half of the four
- * bytes that end with it, so one load and one mask make a float; only the very first parameter has
- * nothing before it. */
-INLINE vec project_parameter(const uint16_t *row, int64_t k, const bool is_first)
-{
-    uint32_t bits = row[k];
+/* Where the parameters of the next outputs lie, for the same inputs. */
+struct project_ahead {
+    uintptr_t first; /* of the first output; it need not exist */
+    int64_t row_bytes, number_bytes;
+};
 
-    if (is_first)
-        return (vec)((bits << 16) + (uvec){ 0 });
-    memcpy(&bits, row + k - 1, sizeof bits);
-    return (vec)((bits + (uvec){ 0 }) & 0xffff0000u);
-}
-
-/* A step of multiply() with BF16 parameters. */
-INLINE void project_step(const int rows, const int vectors, vec sums[BLOCK_SUMS_MAX],
-                         const uint16_t *left, int64_t left_row, const float *right, int64_t k,
-                         const bool is_first)
-{
-    vec b[BLOCK_VECTORS];
-
-    UNROLL
-    for (int v = 0; v < vectors; v++)
-        b[v] = load(right + v * LANES);
-    UNROLL
-    for (int r = 0; r < rows; r++) {
-        const vec a = project_parameter(left + r * left_row, k, is_first);
-        UNROLL
-        for (int v = 0; v < vectors; v++)
-            sums[r * vectors + v] += a * b[v];
-    }
-}
-
-INLINE void project_multiply(const int rows, const int vectors, vec sums[BLOCK_SUMS_MAX],
-                             const uint16_t *left, int64_t left_row, const float *right,
-                             int64_t width, int64_t depth, struct attn_prefetch *prefetch)
-{
-    UNROLL
-    for (int i = 0; i < rows * vectors; i++)
-        sums[i] = (vec){ 0 };
-    project_step(rows, vectors, sums, left, left_row, right, 0, true);
-    for (int64_t k = 1; k < depth; k++) {
-        prefetch_line(prefetch);
-        project_step(rows, vectors, sums, left, left_row, right + k * width, k, false);
-    }
-}
-
-/* multiply() with F32 parameters where they lie, while those of the next outputs come: their rows
- * are runs too short for the CPU to predict. One line of each row lasts for PROJECT_LINE steps. */
+/* multiply() while the next parameters come: their rows are runs too short for the CPU to predict.
+ * They are asked for every PROJECT_LINE steps, at most a line of each row. */
 enum { PROJECT_LINE = 16 };
 
-INLINE void project_multiply_floats(const int rows, const int vectors, vec sums[BLOCK_SUMS_MAX],
-                                    const float *left, int64_t left_row, const float *right,
-                                    int64_t width, int64_t depth)
+INLINE void project_multiply(const int rows, const int vectors, vec sums[BLOCK_SUMS_MAX],
+                             const float *left, int64_t left_row, const float *right, int64_t width,
+                             int64_t depth, const struct project_ahead *ahead)
 {
     UNROLL
     for (int i = 0; i < rows * vectors; i++)
         sums[i] = (vec){ 0 };
     for (int64_t k = 0; k < depth; k += PROJECT_LINE) {
-        const uintptr_t ahead = (uintptr_t)(left + k) + (uintptr_t)(rows * left_row) * sizeof *left;
+        const char *line = (const char *)(ahead->first + (uintptr_t)(k * ahead->number_bytes));
         UNROLL
         for (int r = 0; r < rows; r++)
-            __builtin_prefetch((const float *)ahead + r * left_row, 0, 2);
+            __builtin_prefetch(line + r * ahead->row_bytes, 0, 2);
         multiply_more(rows, vectors, false, sums, left + k, left_row, 1, right + k * width, width,
                       at_most(depth - k, PROJECT_LINE), NULL);
     }
 }
 
 /* sums_t[o][r] += one part of the sums of outs outputs. */
-INLINE void project_block(const enum attn_numbers kind, const int outs, const int vectors,
-                          float *sums_t, const float *tile, int64_t width, const void *weight,
-                          int64_t weight_stride, int64_t columns, struct attn_prefetch *prefetch)
+INLINE void project_block(const int outs, const int vectors, float *sums_t, const float *tile,
+                          int64_t width, const float *weight, int64_t weight_stride,
+                          int64_t columns, const struct project_ahead *ahead)
 {
     vec sums[BLOCK_SUMS_MAX];
 
-    if (kind == ATTN_NUMBERS_BF16)
-        project_multiply(outs, vectors, sums, weight, weight_stride, tile, width, columns,
-                         prefetch);
-    else if (prefetch == NULL)
-        project_multiply_floats(outs, vectors, sums, weight, weight_stride, tile, width, columns);
-    else
-        multiply(outs, vectors, false, sums, weight, weight_stride, 1, tile, width, columns,
-                 prefetch);
+    project_multiply(outs, vectors, sums, weight, weight_stride, tile, width, columns, ahead);
     UNROLL
     for (int o = 0; o < outs; o++) {
         UNROLL
@@ -439,59 +393,41 @@ INLINE void project_block(const enum attn_numbers kind, const int outs, const in
 
 /* outs outputs with all rows, vectors vectors at once: 2, or the number that width is a multiple
  * of. */
-INLINE void project_rows(const enum attn_numbers kind, const int outs, const int vectors,
-                         float *sums_t, const float *tile, int64_t width, const void *weight,
-                         int64_t weight_stride, int64_t columns, struct attn_prefetch *prefetch)
+INLINE void project_rows(const int outs, const int vectors, float *sums_t, const float *tile,
+                         int64_t width, const float *weight, int64_t weight_stride, int64_t columns,
+                         struct project_ahead ahead)
 {
     for (int64_t i = 0; i < columns; i += ATTN_PROJECT_PART) {
         const int64_t n = at_most(columns - i, ATTN_PROJECT_PART);
-        const void *from = number_at(kind, weight, i);
         int64_t r = 0;
         for (; r + vectors * LANES <= width; r += vectors * LANES)
-            project_block(kind, outs, vectors, sums_t + r, tile + i * width + r, width, from,
-                          weight_stride, n, prefetch);
+            project_block(outs, vectors, sums_t + r, tile + i * width + r, width, weight + i,
+                          weight_stride, n, &ahead);
         for (; vectors == 2 && r < width; r += LANES)
-            project_block(kind, outs, 1, sums_t + r, tile + i * width + r, width, from,
-                          weight_stride, n, prefetch);
+            project_block(outs, 1, sums_t + r, tile + i * width + r, width, weight + i,
+                          weight_stride, n, &ahead);
+        ahead.first += (uintptr_t)(n * ahead.number_bytes);
     }
 }
 
-/* Are parameters read where they lie? F32 always; BF16 if each meets all rows at once, in all
- * registers, so that widening it hides behind the products. Widening F16 takes the unit that
- * multiplies, and so does widening BF16 with the few registers of AVX2. */
-INLINE bool project_in_place(const enum attn_numbers kind, const int vectors, int64_t width)
-{
-    const bool is_cheap = kind == ATTN_NUMBERS_BF16 && VEC_BYTES != 32;
-    return kind == ATTN_NUMBERS_F32
-           || (is_cheap && vectors == BLOCK_VECTORS && width <= vectors * LANES);
-}
-
 /* project_rows() for parameters of any kind; if they must be widened, wide has room for
- * PROJECT_WIDE_ROWS of them. 16-bit rows are runs too short for the CPU to predict the next
- * outputs', so those are prefetched; floats need no prefetch, and would be a twentieth slower with
- * it. */
+ * PROJECT_WIDE_ROWS of them. */
 INLINE void project_rows_of(const enum attn_numbers kind, const int outs, const int vectors,
                             float *sums_t, const float *tile, int64_t width, const void *weight,
                             int64_t weight_stride, int64_t columns, float *wide)
 {
-    const struct attn_upcoming upcoming[] = {
-        { number_at(kind, weight, outs * weight_stride), bytes_of(kind, weight_stride),
-          bytes_of(kind, columns), outs },
-        { .count = 0 },
-    };
-    struct attn_prefetch prefetch =
-        begin_prefetch(&(struct attn_prefetch){ .list = upcoming }, tile);
+    const int64_t row_bytes = bytes_of(kind, weight_stride);
+    const struct project_ahead ahead = { (uintptr_t)weight + (uintptr_t)(outs * row_bytes),
+                                         row_bytes, bytes_of(kind, 1) };
 
-    if (project_in_place(kind, vectors, width)) {
-        project_rows(kind, outs, vectors, sums_t, tile, width, weight, weight_stride, columns,
-                     kind == ATTN_NUMBERS_F32 ? NULL : &prefetch);
+    if (kind == ATTN_NUMBERS_F32) {
+        project_rows(outs, vectors, sums_t, tile, width, weight, weight_stride, columns, ahead);
         return;
     }
     for (int64_t r = 0; r < outs; r++)
         (kind == ATTN_NUMBERS_F16 ? widen_f16 : widen_bf16)(
             wide + r * PROJECT_WIDE_STRIDE, (const uint16_t *)weight + r * weight_stride, columns);
-    project_rows(ATTN_NUMBERS_F32, outs, vectors, sums_t, tile, width, wide, PROJECT_WIDE_STRIDE,
-                 columns, &prefetch);
+    project_rows(outs, vectors, sums_t, tile, width, wide, PROJECT_WIDE_STRIDE, columns, ahead);
 }
 
 /* sums_t is [out][width], tile [columns][width]. */
