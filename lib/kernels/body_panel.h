@@ -190,26 +190,27 @@ INLINE vec load_words(const struct words_runs runs, const uint8_t *row, int c)
 #endif
 }
 
-/* The words of each row become vector v of the panel's. */
-INLINE void turn_words(const struct words_runs runs, struct blocks_panel *panel, int v,
-                       const int count, const uint8_t *const rows[LANES])
+/* The words of each row become vectors that are step vectors apart. */
+INLINE void turn_words(const struct words_runs runs, vec *to, int64_t step, const int count,
+                       const uint8_t *const rows[LANES], int64_t offset)
 {
     KEEP_ROLLED
     for (int c = 0; c < count; c += (int)LANES) {
         vec square[LANES];
         UNROLL
         for (int j = 0; j < LANES; j++)
-            square[j] = load_words(runs, rows[j], c);
+            square[j] = load_words(runs, rows[j] + offset, c);
         transpose_square(square);
         UNROLL
         for (int j = 0; j < LANES; j++)
-            panel->words[c + j][v] = square[j];
+            to[(c + j) * step] = square[j];
     }
 }
 
 static void turn_bytes(struct blocks_panel *panel, int v, const uint8_t *const rows[LANES])
 {
-    turn_words((struct words_runs){ ATTN_PROJECT_PART, 0 }, panel, v, PANEL_WORDS, rows);
+    turn_words((struct words_runs){ ATTN_PROJECT_PART, 0 }, &panel->words[0][v], PANEL_VECTORS,
+               PANEL_WORDS, rows, 0);
 }
 
 /* Are the integers of blocks whole words, so that they are read where they lie: behind all else? */
@@ -261,6 +262,27 @@ INLINE void find_integers(const enum attn_blocks blocks, const uint8_t *from[LAN
     }
 }
 
+/* integers_q6_k() of all rows at once, on words: 32 of them have low bits, 16 the high ones. */
+static void turn_integers_q6_k(struct blocks_panel *panel, int v, const uint8_t *const rows[LANES])
+{
+    enum { LOW = 32, HIGH = 16, RUN = 8 };
+    vec packed[LOW + HIGH];
+
+    turn_words((struct words_runs){ VEC_BYTES, VEC_BYTES }, packed, 1, LOW + HIGH, rows, 0);
+    for (int half = 0; half < 2; half++)
+        for (int q = 0; q < RUN; q++) {
+            const uvec high = (uvec)packed[LOW + half * RUN + q];
+            UNROLL
+            for (int run = 0; run < 4; run++) {
+                const uvec low = (uvec)packed[(half * 2 + run % 2) * RUN + q];
+                const uvec number =
+                    (low >> run / 2 * 4 & 0x0f0f0f0fu) | (high >> run * 2 & 0x03030303u) << 4;
+                const uvec less_32 = ((number | 0x80808080u) - 0x20202020u) ^ 0x80808080u;
+                panel->words[(half * 4 + run) * RUN + q][v] = (vec)less_32;
+            }
+        }
+}
+
 INLINE void turn_integers(const enum attn_blocks blocks, struct blocks_panel *panel, int v,
                           const uint8_t *const rows[LANES])
 {
@@ -271,7 +293,8 @@ INLINE void turn_integers(const enum attn_blocks blocks, struct blocks_panel *pa
 
     find_integers(blocks, from, unpacked, rows);
     if (has_words(blocks))
-        turn_words((struct words_runs){ run, step }, panel, v, PANEL_WORDS / halves, from);
+        turn_words((struct words_runs){ run, step }, &panel->words[0][v], PANEL_VECTORS,
+                   PANEL_WORDS / halves, from, 0);
     else
         turn_bytes(panel, v, from);
 }
@@ -389,12 +412,14 @@ INLINE vec float_of_words(uvec words)
 INLINE void turn_scales_q6_k(struct blocks_panel *panel, int v, const uint8_t *const rows[LANES])
 {
     const vec scale = low_halves(turn_word(rows, 206) >> 16);
+    uvec words[4];
 
+    turn_four_words(words, rows, 192);
+    UNROLL
     for (int w = 0; w < 4; w++) {
-        const uvec words = turn_word(rows, 192 + 4 * w);
         UNROLL
         for (int at = 0; at < 4; at++) {
-            const ivec by = (ivec)(words << (24 - 8 * at)) >> 24;
+            const ivec by = (ivec)(words[w] << (24 - 8 * at)) >> 24;
             panel->by[4 * w + at][v] = scale * float_of_words((uvec)by);
             panel->less[4 * w + at][v] = (vec){ 0 };
         }
@@ -420,13 +445,15 @@ INLINE void turn_scales_q2_k(struct blocks_panel *panel, int v, const uint8_t *c
 {
     const uvec both = turn_word(rows, 80);
     const vec scale = low_halves(both), least = low_halves(both >> 16);
+    uvec words[4];
 
+    turn_four_words(words, rows, 0);
+    UNROLL
     for (int w = 0; w < 4; w++) {
-        const uvec words = turn_word(rows, 4 * w);
         UNROLL
         for (int at = 0; at < 4; at++) {
-            panel->by[4 * w + at][v] = scale * float_of_words(words >> 8 * at & 15u);
-            panel->less[4 * w + at][v] = least * float_of_words(words >> (8 * at + 4) & 15u);
+            panel->by[4 * w + at][v] = scale * float_of_words(words[w] >> 8 * at & 15u);
+            panel->less[4 * w + at][v] = least * float_of_words(words[w] >> (8 * at + 4) & 15u);
         }
     }
 }
@@ -468,7 +495,10 @@ INLINE void turn_blocks(const enum attn_blocks blocks, struct blocks_panel *pane
     const uint8_t *from[LANES];
 
     find_rows(from, rows);
-    turn_integers(blocks, panel, v, from);
+    if (blocks == ATTN_BLOCKS_Q6_K)
+        turn_integers_q6_k(panel, v, from);
+    else
+        turn_integers(blocks, panel, v, from);
     turn_scales(blocks, panel, v, from);
 }
 
