@@ -26,6 +26,7 @@
 #include "operations/attention.h"
 #include "operations/session/session_save.h"
 #include "operations/session/session_store.h"
+#include "operations/spread/spread.h"
 #include "operations/trace/kept_store.h"
 #include "scheduler/batcher.h"
 #include "telemetry/log.h"
@@ -98,12 +99,21 @@ static bool load_models(struct service *service,
     return true;
 }
 
+/* Who else a session may be spread over. */
+static bool read_peers(struct service *service, struct fault *fault)
+{
+    const struct config *config = service->config;
+    if (config->peers)
+        service->spread = spread_home_create(config->peers, config->peer_ttl_ns, fault);
+    return service->spread || !config->peers;
+}
+
 /* 0: a daemon with this configuration would start and be ready. */
 static int check_config(struct service *service)
 {
     struct fault fault;
     const struct config *config = service->config;
-    if (!listeners_try(config, &fault)
+    if (!listeners_try(config, &fault) || !read_peers(service, &fault)
         || (config->session_save && !session_save_try(config->session_save, &fault))) {
         fprintf(stderr, "attnd: %s\n", fault.message);
         return 1;
@@ -120,6 +130,7 @@ static int check_config(struct service *service)
                 model_store_failed_names(service->store));
     model_store_free(service->store);
     access_keys_free(service->keys);
+    spread_home_free(service->spread);
     return loaded ? 0 : 1;
 }
 
@@ -224,6 +235,7 @@ static void wait_for_end(struct service *service, struct http *http, const sigse
         if (signal_number < 0 && (errno == EAGAIN || errno == EINTR)) {
             kept_store_sweep(service->kept, clock_now_ns());
             session_store_sweep(service->sessions, clock_now_ns());
+            spread_home_sweep(service->spread, clock_now_ns());
             continue;
         }
         if (signal_number < 0)
@@ -303,14 +315,33 @@ static bool serve(struct service *service, struct listeners *listeners, struct s
     return loaded;
 }
 
+/* To whom the daemon connects. */
+static struct sandbox_peers peers_of(const struct service *service)
+{
+    const struct span_options *spans = &service->config->spans;
+    struct sandbox_peers peers = { .count = 0 };
+    if (spans->is_on) {
+        peers.ports[peers.count++] = spans->port;
+        peers.looks_up = spans->host_is_name;
+    }
+    if (!service->spread)
+        return peers;
+    const struct spread_peers *others = spread_lines_peers(spread_home_lines(service->spread));
+    for (int64_t i = 0; i < others->count; i++) {
+        peers.ports[peers.count++] = others->peers[i].address.port;
+        peers.looks_up |= others->peers[i].address.host_is_name;
+    }
+    return peers;
+}
+
 /* Gives up all files but those that a started daemon uses: what SIGHUP reads again, what clients
  * change, the Unix sockets, which its end removes, and what the resolver reads. */
-static void leave_files(const struct config *config, const struct listeners *listeners,
+static void leave_files(const struct service *service, const struct listeners *listeners,
                         struct sandbox *sandbox)
 {
     enum { LISTED_MAX = 8 };
-    const struct span_options *spans = &config->spans;
-    const struct sandbox_peer peer = { spans->is_on ? spans->port : 0, spans->host_is_name };
+    const struct config *config = service->config;
+    const struct sandbox_peers peers = peers_of(service);
     const bool changes = config->model_control == MODEL_CONTROL_EXPLICIT;
     struct sandbox_path paths[LISTED_MAX + LISTENERS_MAX] = {
         { config->models, changes ? SANDBOX_CHANGES : SANDBOX_READS, false },
@@ -320,27 +351,27 @@ static void leave_files(const struct config *config, const struct listeners *lis
         { config->tls_client_ca, SANDBOX_READS, true },
         { config->shared_memory.count > 0 ? "/dev/shm" : NULL, SANDBOX_WRITES, false },
         { config->session_save, SANDBOX_CHANGES, false },
-        { spans->is_on && spans->host_is_name ? "/etc/resolv.conf" : NULL, SANDBOX_READS,
-          true }, /* and /etc/hosts */
+        { peers.looks_up ? "/etc/resolv.conf" : NULL, SANDBOX_READS, true }, /* and /etc/hosts */
     };
     for (int i = 0; i < listeners->count; i++)
         if (listeners->all[i].has_file)
             paths[LISTED_MAX + i] =
                 (struct sandbox_path){ listener_file(&listeners->all[i]), SANDBOX_REMOVES, true };
-    sandbox_leave_files(sandbox, paths, LISTED_MAX + LISTENERS_MAX, peer);
+    sandbox_leave_files(sandbox, paths, LISTED_MAX + LISTENERS_MAX, &peers);
 }
 
 /* Listens, and then gives up what no thread may have: so it comes before any thread starts. */
-static bool listen_and_leave_files(const struct config *config, struct listeners *listeners,
+static bool listen_and_leave_files(const struct service *service, struct listeners *listeners,
                                    struct sandbox *sandbox, struct fault *fault)
 {
+    const struct config *config = service->config;
     if (config->sandbox && !sandbox_is_possible(fault))
         return false;
     if (!listeners_open(listeners, config, fault))
         return false;
     if (config->sandbox) {
         notify_keep();
-        leave_files(config, listeners, sandbox);
+        leave_files(service, listeners, sandbox);
     }
     return true;
 }
@@ -353,6 +384,11 @@ static bool begin_spans(struct service *service, struct fault *fault)
     log_line(LOG_INFO, "spans", LOG_STRING("host", options->host),
              LOG_NUMBER("port", options->port), LOG_STRING("target", options->target));
     return span_exporter_create(&service->spans, options, fault);
+}
+
+static bool begin_peers(struct service *service, struct fault *fault)
+{
+    return !service->spread || spread_lines_start(spread_home_lines(service->spread), fault);
 }
 
 /* What computes, and what stays between requests. False: no memory. */
@@ -388,6 +424,7 @@ static void close_parts(struct service *service)
     kept_store_free(service->kept);
     progress_store_free(service->progress);
     session_store_free(service->sessions);
+    spread_home_free(service->spread);
     regions_free(service->regions);
     model_store_free(service->store);
 }
@@ -403,9 +440,11 @@ static int run(struct service *service)
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a write past the limit of file sizes then fails with EFBIG */
-    if (config->keys || config->tls_key) /* no core file, and no process of the user may trace it */
+    if (config->keys || config->tls_key
+        || config->peers) /* no core file, and no process of the user may trace it */
         prctl(PR_SET_DUMPABLE, 0);
-    const bool listens = listen_and_leave_files(config, &listeners, &sandbox, &fault);
+    const bool listens = read_peers(service, &fault)
+                         && listen_and_leave_files(service, &listeners, &sandbox, &fault);
     const bool logs = log_writer_start(log_dropped);
     open_files_raise();
     log_line(LOG_INFO, "starting", LOG_STRING("version", ATTND_VERSION),
@@ -423,7 +462,7 @@ static int run(struct service *service)
     const bool has_parts = open_parts(service, worker_count);
     bool served = listens && service_open_keys(service, &fault)
                   && ((has_parts && logs) || fault_no_memory(&fault));
-    served = served && begin_spans(service, &fault);
+    served = served && begin_spans(service, &fault) && begin_peers(service, &fault);
     service_log_keys(service);
     bool saved = true;
     served =

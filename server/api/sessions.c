@@ -46,6 +46,11 @@ void sessions_list(struct exchange *exchange)
         answer.writer, held,
         session_store_list(service->sessions, exchange_key(exchange), offset, held, limit, &total));
     answer.writer->kind->integer(answer.writer, "total", total);
+    const struct access_key *key = exchange_key(exchange);
+    answer.writer->kind->integer(
+        answer.writer, "bytes_free",
+        (int64_t)session_memory_free(session_store_budget(service->sessions),
+                                     key ? key->account : NULL));
     json_answer_end(&answer);
 }
 

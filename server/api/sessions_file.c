@@ -43,7 +43,8 @@ static bool give_begin(struct call *call, const struct exchange *exchange, struc
     struct giving *giving = giving_of(call);
     const struct access_key *key = exchange_key(exchange);
     giving->session = session_path_look(exchange, call->service->sessions, fault);
-    if (!giving->session || !access_check_model(key, giving->session->model->name, fault))
+    if (!giving->session || !access_check_model(key, giving->session->model->name, fault)
+        || !session_check_here(giving->session, "its file", fault))
         return false;
     giving->ticket.session = giving->session;
     giving->turn = (struct session_turn){ .scheduler = call->service->scheduler,

@@ -46,6 +46,7 @@
     X(DRAINING, "draining", 503)                                                                   \
     X(MEMORY, "memory", 503)                                                                       \
     X(FULL, "memory", 503) /* a budget for what stays is full: a fault of one item */              \
+    X(PEER, "peer", 503)   /* a daemon that a session is spread over */                            \
     X(STORAGE, "storage", 507)
 
 enum fault_code {

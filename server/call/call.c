@@ -131,12 +131,6 @@ int64_t call_continue(struct call *call, int64_t count)
     return call_answer_tasks(call);
 }
 
-/* The stages of a job before those of computing. */
-static int first_stage(const struct call *call)
-{
-    return call->order ? 2 : 1;
-}
-
 static int64_t stage_tasks(struct job *job, int stage)
 {
     struct call *call = call_of(job);
@@ -146,9 +140,11 @@ static int64_t stage_tasks(struct job *job, int stage)
         call->clock.parsed_ns = clock_now_ns();
     if (call->answer_stages > 0)
         return call_answer_tasks(call);
-    if (!call->is_planned)
+    if (!call->is_planned) {
+        call->first_stage = stage + 1;
         return call->order->is_turn(call) ? 1 : JOB_WAITS;
-    const int64_t count = call->kind->tasks(call, stage - first_stage(call));
+    }
+    const int64_t count = call->kind->tasks(call, stage - call->first_stage);
     return count == JOB_WAITS ? JOB_WAITS : call_continue(call, count);
 }
 
@@ -169,7 +165,7 @@ static void run(struct job *job, int stage, int64_t task, const struct worker *w
     if (stage == 0)
         read_and_plan(call);
     else if (call->is_planned)
-        call->kind->run(call, stage - first_stage(call), task, worker);
+        call->kind->run(call, stage - call->first_stage, task, worker);
     else if (call->order->prepare(call, &call->fault))
         plan(call);
     infer_cost_stop(&call->cost, phase, &watch);
@@ -302,6 +298,7 @@ static void init(struct call *call, struct service *service, struct memory_share
     call->job.kind = &call_job;
     call->service = service;
     call->holders = 1;
+    call->first_stage = 1;
     call->clock.submitted_ns = clock_now_ns();
     call->content_type = "application/json";
     call->status = 200;

@@ -73,7 +73,8 @@ struct call_order {
      * it with one task. */
     bool (*is_turn)(struct call *call);
 
-    /* In that task, before the plan: fills the fields that depend on earlier calls. */
+    /* In that task, before the plan: fills the fields that depend on earlier calls. False without a
+     * fault: it waits for more, so is_turn is asked again, and then this. */
     bool (*prepare)(struct call *call, struct fault *fault);
 
     /* When all is computed, before the answer is written. */
@@ -113,6 +114,7 @@ struct call {
     int64_t timeout_ns; /* that the body gives the request; 0: none */
     int priority;       /* that the body asks for, see scheduler.h */
     bool is_planned;
+    int first_stage;                /* of the job's: of computing */
     const struct call_order *order; /* NULL: waits for nobody; set in begin or read */
     void *order_state;              /* the order's own */
 

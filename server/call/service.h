@@ -26,6 +26,7 @@ struct progress_store;
 struct regions;
 struct session_store;
 struct span_exporter;
+struct spread_home;
 
 struct service {
     const struct config *config;
@@ -40,6 +41,7 @@ struct service {
     struct progress_store *progress; /* of calls in flight */
     struct regions *regions;     /* of shared memory; NULL: --shared-memory-prefix is not given */
     struct span_exporter *spans; /* NULL: no spans are sent */
+    struct spread_home *spread;  /* peers of sessions (spread.h); NULL: --peers is not given */
     struct scheduler *disk_jobs; /* of jobs that wait for the disk (disk_job.h) */
     bool repeats;      /* equal requests of one id get equal bytes: of attnd batch (call.h) */
     _Atomic int state; /* enum service_state */

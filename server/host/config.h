@@ -51,6 +51,8 @@ struct config {
     size_t trace_bytes_max;        /* of kept traces; 0: an eighth of what is granted */
     size_t session_bytes_max;      /* of all sessions; 0: a quarter of what is granted */
     int sessions_max;              /* how many there may be */
+    const char *peers;             /* the file of daemons to spread sessions over; NULL: none */
+    int64_t peer_ttl_ns;           /* of sessions there, from their last use or renewal on */
     const char *session_save;      /* the directory of sessions between two daemons; NULL: none */
     size_t memory_bytes_max;       /* of all requests in flight; 0: a half of what is granted */
     size_t compress_bytes_min;

@@ -178,7 +178,7 @@ static void allow_port(int rules, const struct ruleset *given_up, int port)
 
 /* Returns 0 or an errno. */
 static int leave_files(int *abi, const struct sandbox_path *paths, int path_count,
-                       struct sandbox_peer peer)
+                       const struct sandbox_peers *peers)
 {
     const long version = syscall(CREATE_RULESET, NULL, 0, CREATE_RULESET_VERSION);
     if (version < 1)
@@ -192,9 +192,9 @@ static int leave_files(int *abi, const struct sandbox_path *paths, int path_coun
     for (int i = 0; i < path_count; i++)
         if (paths[i].path)
             allow_listed(rules, &given_up, &paths[i]);
-    if (peer.port)
-        allow_port(rules, &given_up, peer.port);
-    if (peer.port && peer.looks_up)
+    for (int i = 0; i < peers->count; i++)
+        allow_port(rules, &given_up, peers->ports[i]);
+    if (peers->looks_up)
         allow_port(rules, &given_up, DNS_PORT);
     const bool done =
         prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && syscall(RESTRICT_SELF, rules, 0) == 0;
@@ -228,17 +228,16 @@ bool sandbox_is_possible(struct fault *fault)
 }
 
 void sandbox_leave_files(struct sandbox *sandbox, const struct sandbox_path *paths, int path_count,
-                         struct sandbox_peer peer)
+                         const struct sandbox_peers *peers)
 {
-    *sandbox =
-        (struct sandbox){ .connects = peer.port != 0, .looks_up = peer.port != 0 && peer.looks_up };
+    *sandbox = (struct sandbox){ .connects = peers->count > 0, .looks_up = peers->looks_up };
     tzset(); /* glibc reads the time zone before it takes a time apart, be it UTC */
     for (int i = 0; i < path_count; i++) {
         sandbox->changes_files |= paths[i].path && paths[i].use == SANDBOX_CHANGES;
         sandbox->removes_files |= paths[i].path && paths[i].use == SANDBOX_REMOVES;
         sandbox->writes_files |= paths[i].path && paths[i].use == SANDBOX_WRITES;
     }
-    sandbox->landlock_error = leave_files(&sandbox->landlock_abi, paths, path_count, peer);
+    sandbox->landlock_error = leave_files(&sandbox->landlock_abi, paths, path_count, peers);
 }
 
 /* The half of the sandbox that is a filter of system calls (sandbox.h).

@@ -3,8 +3,8 @@
  * It has two halves, and each still stands where the system refuses the other. The half of files is
  * Landlock (https://docs.kernel.org/userspace-api/landlock.html): from then on the process opens
  * only what is listed. The half of calls is a filter of seccomp(2): from then on the process starts
- * no program, makes no connection but to a collector, and makes no memory executable. Neither half
- * can be undone. */
+ * no program, makes no connection but to a collector and where sessions move, and makes no memory
+ * executable. Neither half can be undone. */
 #ifndef ATTND_SANDBOX_H
 #define ATTND_SANDBOX_H
 
@@ -34,7 +34,7 @@ struct sandbox {
     bool removes_files; /* a path is for SANDBOX_REMOVES */
     bool writes_files;  /* a path is for SANDBOX_WRITES */
     bool connects;      /* to a peer */
-    bool looks_up;      /* the peer's name */
+    bool looks_up;      /* a peer's name */
     bool filters;       /* the filter of calls is in force */
     int filter_error;   /* the errno for which it is not */
 };
@@ -42,18 +42,20 @@ struct sandbox {
 /* Whether this build can be in a sandbox; a build with a sanitizer cannot. */
 bool sandbox_is_possible(struct fault *fault);
 
-/* To whom the process still connects. */
-struct sandbox_peer {
-    int port;      /* of TCP; 0: to nobody */
-    bool looks_up; /* and to servers of DNS, for the peer has a name */
+/* To whom the process still connects: ports of TCP. */
+enum { SANDBOX_PORTS_MAX = 32 };
+struct sandbox_peers {
+    int ports[SANDBOX_PORTS_MAX];
+    int count;
+    bool looks_up; /* and to servers of DNS, for a peer has a name */
 };
 
 /* Gives up all files but the listed ones and those of /proc and /sys that the daemon reads itself,
- * and all TCP ports but those of the peer. It binds the calling thread and those that the thread
+ * and all TCP ports but those of the peers. It binds the calling thread and those that the thread
  * starts afterwards, so it comes before the first of them, and after the sockets are bound. Where
  * the kernel has no Landlock, only sandbox->landlock_error says so. */
 void sandbox_leave_files(struct sandbox *sandbox, const struct sandbox_path *paths, int path_count,
-                         struct sandbox_peer peer);
+                         const struct sandbox_peers *peers);
 
 /* Gives up all system calls but those of a daemon that serves, in all threads. Logs which halves
  * are in force; a missing one is a warning. False where neither is. */

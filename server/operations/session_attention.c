@@ -3,6 +3,7 @@
 
 #include "operations/say.h"
 #include "operations/session/session_path.h"
+#include "operations/spread_attention.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -79,6 +80,8 @@ bool session_attention_settle(const struct session_asked *asked, struct infer_it
 static bool begin_of_path(struct call *call, const struct exchange *exchange, struct fault *fault)
 {
     struct session *session = session_path_find_to_call(exchange, call->service->sessions, fault);
+    if (session && session->elsewhere)
+        return spread_attention_begin(call, session, exchange, fault);
     return session && session_call_begin(call, session, fault);
 }
 
@@ -104,6 +107,8 @@ static bool take_step(struct call *call, const struct session_asked *asked, int6
         return false;
     }
     item->model = model_retain(step->session->model);
+    if (!session_check_here(step->session, "a batch over sessions", &item->fault))
+        return false;
     return session_attention_settle(asked, item, step, &item->fault);
 }
 

@@ -15,9 +15,11 @@
 #include "operations/session/session_path.h"
 #include "operations/session/session_store.h"
 #include "operations/session/session_turn.h"
+#include "operations/spread/spread.h"
 
 #include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* ----------------------------------------------------------------------- fields -- */
@@ -114,6 +116,8 @@ static const struct field CREATE_ROWS[] = {
     ID,
     INTEGER_OF(window, 1, OPTION),
     INTEGER_OF(first_keys, 0, OPTION),
+    { .name = "spread", .kind = FIELD_BOOL, .offset = AT(spread) },
+    INTEGER_OF(spread_rows, 1, OPTION),
 };
 static const struct field CHANGE_ROWS[] = { TTL, EVICTABLE };
 static const struct field FORK_ROWS[] = { ID, TTL };
@@ -177,6 +181,27 @@ static void say_bounds(struct writer *writer, const struct session *session)
     writer->kind->flag(writer, "evictable", session->is_evictable);
 }
 
+/* Where its positions are. */
+static void say_spread(struct writer *writer, struct spread *spread)
+{
+    const struct spread_peers *peers = spread_lines_peers(spread_home_lines(spread->home));
+    struct spread_range *ranges;
+    int64_t count;
+    writer->kind->flag(writer, "spread", true);
+    writer->kind->list(writer, "ranges");
+    if (!spread_look(spread, &ranges, &count))
+        count = 0;
+    for (int64_t i = 0; i < count; i++) {
+        writer->kind->object(writer, NULL);
+        writer->kind->string(writer, "peer", peers->peers[ranges[i].peer].name);
+        writer->kind->integer(writer, "first", ranges[i].first);
+        writer->kind->integer(writer, "kv_len", ranges[i].count);
+        writer->kind->end(writer);
+    }
+    writer->kind->end(writer);
+    free(ranges);
+}
+
 void session_say(struct writer *writer, const struct session *session)
 {
     const int64_t expires_ns = atomic_load(&session->used_ns) + session->ttl_ns;
@@ -191,6 +216,8 @@ void session_say(struct writer *writer, const struct session *session)
     writer->kind->integer(writer, "age_ms", (clock_now_ns() - session->created_ns) / 1000000);
     writer->kind->integer(writer, "ttl_ms", session->ttl_ns / 1000000);
     say_end(writer, expires_ns);
+    if (session->elsewhere)
+        say_spread(writer, spread_of(session));
 }
 
 /* -------------------------------------------------------------------- the verbs -- */
@@ -255,10 +282,65 @@ static bool all_layers(struct change *change, const struct model *model, struct 
     return settings->layers || fault_no_memory(fault);
 }
 
+/* What a session that is spread cannot have: its parts see their keys alone. */
+static bool check_spread(const struct session_settings *settings, const struct service *service,
+                         const struct model *model, struct fault *fault)
+{
+    if (!service->spread)
+        return fault_set_at(fault, "/spread", FAULT_OPTION,
+                            "spread is true, and this daemon has no peers (--peers)");
+    if (!model->parameterless)
+        return fault_set_at(fault, "/model", FAULT_OPTION,
+                            "spread is true and the model is '%s'; only a session of a model "
+                            "without parameters, such as sdpa, can be spread",
+                            model->name);
+    const char *other = settings->window > 0         ? "window"
+                        : settings->is_evictable     ? "evictable"
+                        : settings->dtype == ATTN_I8 ? "dtype"
+                                                     : NULL;
+    char pointer[16];
+    snprintf(pointer, sizeof pointer, "/%s", other ? other : "");
+    return !other
+           || fault_set_at(fault, pointer, FAULT_OPTION,
+                           "spread is true, which does not go with %s%s", other,
+                           other[0] == 'd' ? " int8" : "");
+}
+
+static bool begin_spread(struct change *change, struct session *session, struct fault *fault)
+{
+    const struct session_settings *settings = &change->settings;
+    const struct service *service = change->call.service;
+    if (!settings->spread)
+        return settings->spread_rows == 0
+               || fault_set_at(fault, "/spread_rows", FAULT_OPTION,
+                               "spread_rows is %" PRId64 " without spread", settings->spread_rows);
+    if (!check_spread(settings, service, session->model, fault))
+        return false;
+    struct spread *spread = spread_create(service->spread, settings->spread_rows);
+    if (!spread)
+        return fault_no_memory(fault);
+    session->elsewhere = &spread->elsewhere;
+    return true;
+}
+
+/* A peer that is this daemon itself would ask itself without end. */
+static bool check_own_part(const struct change *change, struct fault *fault)
+{
+    const struct spread_home *home = change->call.service->spread;
+    const char *id = change->settings.id;
+    return !home || !id || !spread_lines_is_own_id(spread_home_lines(home), id)
+           || fault_set_at(fault, "/id", FAULT_OPTION,
+                           "id is '%.64s', which this daemon has made for a peer; it cannot be its "
+                           "own peer (--peers)",
+                           id);
+}
+
 static bool create(struct change *change, struct fault *fault)
 {
     struct session_settings *settings = &change->settings;
     struct model *model;
+    if (!check_own_part(change, fault))
+        return false;
     if (!model_access_resolve(change->call.service->store, change->key, settings->model_name, "",
                               &model, fault)) {
         if (!fault->pointer[0])
@@ -277,6 +359,10 @@ static bool create(struct change *change, struct fault *fault)
     session->first_keys = settings->first_keys;
     session->ttl_ns = settings->ttl_ns > 0 ? settings->ttl_ns : SESSION_TTL_DEFAULT_NS;
     session->is_evictable = settings->is_evictable;
+    if (!begin_spread(change, session, fault)) {
+        session_release(session);
+        return false;
+    }
     return give_to_store(change, session, fault);
 }
 
@@ -294,7 +380,8 @@ static bool change_session(struct change *change, struct fault *fault)
 
 static bool fork_session(struct change *change, struct fault *fault)
 {
-    if (!access_check_model(change->key, change->session->model->name, fault))
+    if (!access_check_model(change->key, change->session->model->name, fault)
+        || !session_check_here(change->session, "a fork", fault))
         return false;
     struct session *fork = session_fork(change->session);
     if (!fork)
@@ -309,6 +396,8 @@ static bool truncate_session(struct change *change, struct fault *fault)
     struct session *session = change->session;
     const int64_t kv_len = change->settings.kv_len;
     int64_t most = 0;
+    if (!session_check_here(session, "truncate", fault))
+        return false;
     for (int64_t i = 0; i < session->layer_count; i++)
         if (session->layers[i].rows.length > most)
             most = session->layers[i].rows.length;

@@ -19,8 +19,10 @@ struct session_settings {
     int64_t first_keys;
     int64_t ttl_ns; /* 0: absent */
     bool has_evictable, is_evictable;
-    const char *id; /* NULL: the daemon's choice */
-    int64_t kv_len; /* to truncate to; -1: absent */
+    const char *id;      /* NULL: the daemon's choice */
+    bool spread;         /* over the peers */
+    int64_t spread_rows; /* of a range at least; 0: absent */
+    int64_t kv_len;      /* to truncate to; -1: absent */
 };
 
 /* Into a struct session_settings: of each body. */

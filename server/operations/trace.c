@@ -17,6 +17,10 @@ static bool begin_of_session(struct call *call, const struct exchange *exchange,
                              struct fault *fault)
 {
     struct session *session = session_path_find_to_call(exchange, call->service->sessions, fault);
+    if (session && !session_check_here(session, "a trace", fault)) {
+        session_release(session);
+        return false;
+    }
     return session && trace_session_begin(call, session, fault);
 }
 

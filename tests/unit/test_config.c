@@ -71,6 +71,8 @@ TEST(defaults)
     assert_null(config.keys);
     assert_true(!config.open && config.explorer);
     assert_null(config.models);
+    assert_null(config.peers);
+    assert_int_equal(config.peer_ttl_ns, 120000000000);
     assert_null(config.model_name);
     assert_int_equal(config.model_control, MODEL_CONTROL_NONE);
     assert_false(config.models_strict);
@@ -114,6 +116,9 @@ TEST(every_flag)
     assert_int_equal(config.answer_bytes_max, (size_t)2 << 30);
     assert_int_equal(config.compress_bytes_min, 1 << 30);
     assert_int_equal(config.queue_max, 7);
+    assert_accepted(&config, "--peers /p --peer-ttl 3s");
+    assert_string_equal(config.peers, "/p");
+    assert_int_equal(config.peer_ttl_ns, 3000000000);
     assert_accepted(&config, "--timeout=1ms --body-timeout 2s --drain-delay 1500ms --drain-max 0 "
                              "--connections-max 1 --connections-per-ip-max 3 --log-level error "
                              "--log-format json --json-nonfinite allow --check-config");

@@ -69,11 +69,22 @@ void session_release(struct session *session)
         session_rows_free(&session->layers[i].rows);
     free(session->layers);
     model_release(session->model);
+    if (session->elsewhere)
+        session->elsewhere->free(session->elsewhere);
     if (session->budget)
         session_memory_give_back(session->budget, session->account, session->own_bytes);
     access_account_release(session->account);
     free(atomic_load(&session->saved));
     free(session);
+}
+
+bool session_check_here(const struct session *session, const char *what, struct fault *fault)
+{
+    return !session->elsewhere
+           || fault_set(fault, FAULT_OPTION,
+                        "session '%s' is spread over peers, and %s is not offered for it; make one "
+                        "without spread",
+                        session->id, what);
 }
 
 struct session_layer *session_layer_of(const struct session *session, int64_t number)

@@ -41,6 +41,12 @@ enum session_end { SESSION_LIVES, SESSION_DELETED, SESSION_EXPIRED, SESSION_EVIC
 
 struct session_ticket;
 
+/* Where keys and values are that are not here: the first member of what a room above keeps for the
+ * session (operations/spread/spread.h). */
+struct session_elsewhere {
+    void (*free)(struct session_elsewhere *elsewhere); /* with the session's last reference */
+};
+
 /* Where it stands in its store (session_places.h). */
 struct session_place {
     int64_t entry;          /* in the order of their making */
@@ -54,6 +60,7 @@ struct session {
     struct access_account *account; /* of the key that made it, held; NULL: no keys are in use */
     struct model *model;            /* retained */
     enum attn_dtype dtype;          /* of its keys and values */
+    _Atomic int end;                /* enum session_end */
     int64_t kv_len_max;             /* of each layer; INT64_MAX: no bound but memory */
     int64_t window, first_keys; /* a row sees so many last keys, its own among them, and so many of
                                    the first; window 0: all */
@@ -61,12 +68,12 @@ struct session {
     _Atomic int64_t ttl_ns;     /* from its last use on */
     _Atomic bool is_evictable;  /* may end when memory is short */
     _Atomic int64_t used_ns;
-    _Atomic int end;               /* enum session_end */
     struct session_budget *budget; /* that own_bytes are counted in; NULL: in none */
     size_t own_bytes;              /* of session_count_own() */
     _Atomic(char *) saved; /* path of the file that it was loaded from, malloc'd; NULL: none */
     struct session_layer *layers; /* [layer_count], ascending */
     int64_t layer_count;
+    struct session_elsewhere *elsewhere; /* of a session whose layers have no rows; NULL: here */
 
     LIST_OF(struct session_ticket) tickets; /* guarded by session_turn.c */
     /* Guarded by the store. */
@@ -84,6 +91,10 @@ bool session_id_check(const char *id, struct fault *fault); /* else the fault is
 struct session *session_create(struct model *model, const int64_t *layers, int64_t layer_count);
 struct session *session_hold(struct session *session);
 void session_release(struct session *session); /* NULL is fine */
+
+/* Whether its keys and values are here, which what cannot be done with others asks; else the fault
+ * (option) says what that is. */
+bool session_check_here(const struct session *session, const char *what, struct fault *fault);
 
 /* The layer of that number; NULL: the session does not have it. */
 struct session_layer *session_layer_of(const struct session *session, int64_t number);

@@ -124,6 +124,18 @@ static void account_give_back(struct access_account *account, size_t bytes)
         atomic_fetch_sub(&account->session_bytes, bytes);
 }
 
+size_t session_memory_free(const struct session_budget *budget,
+                           const struct access_account *account)
+{
+    const size_t used = atomic_load(&budget->bytes);
+    size_t left = used < budget->bytes_max ? budget->bytes_max - used : 0;
+    const size_t most = account ? atomic_load(&account->session_bytes_max) : 0;
+    const size_t own = account ? atomic_load(&account->session_bytes) : 0;
+    if (most > 0 && left > (own < most ? most - own : 0))
+        left = own < most ? most - own : 0;
+    return left;
+}
+
 bool session_memory_take(struct session_budget *budget, struct access_account *account,
                          size_t bytes, struct fault *fault)
 {

@@ -47,6 +47,10 @@ struct session_budget {
  * where they are more than all sessions may hold. */
 bool session_budget_check(const struct session_budget *budget, size_t bytes, struct fault *fault);
 
+/* How many bytes more have room in the budget, and for the account; NULL: for none. */
+size_t session_memory_free(const struct session_budget *budget,
+                           const struct access_account *account);
+
 /* Counts bytes of what lies beside pages in the budget and for an account; NULL: for none. False,
  * with the fault: no room in the budget (full or too_large), or the account would hold more than it
  * may (quota; too_large where these bytes alone are more). */

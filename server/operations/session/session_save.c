@@ -182,7 +182,9 @@ bool session_save_write(const struct session_save *save, struct session_store *s
     const int64_t count = session_store_list(sessions, NULL, 0, all, total, &total);
     for (int64_t i = 0; i < count; i++) {
         struct session *session = all[i];
-        if (write_session(save, session, start_ns, &fault)) {
+        if (session->elsewhere) /* its keys and values are elsewhere, and end with it */
+            ;
+        else if (write_session(save, session, start_ns, &fault)) {
             bytes += session_bytes(session);
             written++;
         } else if (!has_file(session)) { /* else the old file is valid */
