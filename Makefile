@@ -116,7 +116,8 @@ TEST_LIBS     = $(SERVER_LIBS) $(call package,--libs $(TEST_PACKAGES))
 SHARED_FLAGS := -fPIC -fno-semantic-interposition
 
 $B/lib/%.o:         MODULE_FLAGS = -Ilib $(SHARED_FLAGS)
-$B/lib/mpi/%.o:     MODULE_FLAGS = -Ilib -Iserver $(call package,--cflags ompi-c)
+MPI_CFLAGS          = $(subst -I,-isystem ,$(call package,--cflags ompi-c))
+$B/lib/mpi/%.o:     MODULE_FLAGS = -Ilib -Iserver $(MPI_CFLAGS)
 $B/server/%.o:      MODULE_FLAGS = -Ilib -Iserver $(SERVER_CFLAGS)
 # cmocka gives each test and fixture a state, which few want.
 $B/tests/%.o:       MODULE_FLAGS = -Ilib -Iserver -Itests/support -Wno-unused-parameter $(TEST_CFLAGS)
@@ -461,9 +462,10 @@ lint: check-layers check-pages ## clang-format, clang-tidy, cppcheck, layers, pa
 	LC_ALL=C tests/check-lengths $(C_FILES) $(filter %.js,$(PAGE_FILES))
 	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability,performance \
 	    --inline-suppr --suppress=missingIncludeSystem -D_GNU_SOURCE -D__x86_64__ -Ilib -Iserver \
-	    $(filter -I%,$(SERVER_CFLAGS)) $(LIB_SRC) $(SERVER_SRC) server/main.c
+	    $(filter -I%,$(SERVER_CFLAGS)) $(LIB_SRC) $(MPI_SRC) $(SERVER_SRC) server/main.c
 	printf '%s\n' $(LIB_SRC) $(SERVER_SRC) server/main.c | xargs -P $(JOBS) -n 1 sh -c \
 	    'clang-tidy --quiet --warnings-as-errors="*" "$$@" -- $(FLAGS) -Ilib -Iserver $(SERVER_CFLAGS)' sh
+	$(if $(MPI),clang-tidy --quiet --warnings-as-errors='*' $(MPI_SRC) -- $(FLAGS) -Ilib -Iserver $(MPI_CFLAGS))
 
 bench: $(BENCHES) $(PEERS) $(DAEMON) ## what things cost; not part of the tests
 	@for program in $(BENCHES); do echo "== $$program"; $$program || exit 1; done

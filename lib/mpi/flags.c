@@ -131,7 +131,7 @@ static bool read_exchange(struct job *job, const struct flag *flag, const char *
 static bool read_ranks(struct job *job, const struct flag *flag, const char *text,
                        struct fault *fault)
 {
-    int64_t ranks;
+    int64_t ranks = 0;
 
     return read_whole(flag, text, 1, INT32_MAX, &ranks, fault)
            && (ranks == job->ranks
