@@ -252,7 +252,7 @@ void http_body_queue_look(struct exchange *exchange)
     const struct http_thread *thread = exchange->thread;
     struct http_body_queue *bodies = &exchange->thread->bodies;
     struct body_outlook *outlook = &exchange->outlook;
-    const bool is_known = exchange->called;
+    const bool is_known = exchange->body_state != HTTP_BODY_NONE;
     outlook->bytes = bytes_of(exchange);
     if (outlook->bytes > LONG_BYTES && !is_known)
         end_idle_places(bodies);

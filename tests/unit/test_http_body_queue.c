@@ -149,10 +149,15 @@ TEST(outlook)
     assert_int_equal(exchanges[2]->outlook.others_cost_ns, 3000);
     assert_false(exchanges[2]->outlook.is_counted);
     http_body_queue_call(exchanges[1]);
+    exchanges[1]->called = false; /* as it is when it goes on */
     http_body_queue_look(exchanges[1]);
     assert_true(exchanges[1]->outlook.is_counted);
     assert_int_equal(exchanges[1]->outlook.others_count, 0);
     assert_int_equal(exchanges[1]->outlook.wait_ns, 0);
+    http_body_queue_leave(exchanges[1]); /* it counts no more, so it sees others as they are */
+    http_body_queue_look(exchanges[1]);
+    assert_false(exchanges[1]->outlook.is_counted);
+    assert_int_equal(exchanges[1]->outlook.others_count, 1);
 }
 
 /* A body that sends nothing loses its room, but only if the body queue looked at it meanwhile. */
