@@ -190,6 +190,7 @@ static struct admission_queue queue_without(struct service *service,
         .worker_count = scheduler_worker_count(service->scheduler),
         .slowdown = cost_slowdown(),
         .batch_items = atomic_load(&service->more_items),
+        .more_ns = load.more_ns,
     };
 }
 
@@ -219,7 +220,7 @@ static bool ask(struct service *service, const struct job *job, struct admission
     int retry_after_s;
     if (job->share)
         add_share(&queue, service, request, outlook, job->share);
-    queue.before_ns = queue.cost_ns;
+    queue.before_ns = queue.cost_ns + (queue.items > 0 ? queue.items * queue.more_ns : 0);
     request->left_ns = job->deadline_ns ? job->deadline_ns - clock_now_ns() : INT64_MAX;
     enum admission_verdict verdict = admission_judge(&limits, &queue, request, &retry_after_s);
     if (verdict == ADMISSION_TOO_LATE && queue.before_ns > 0) {
@@ -228,7 +229,11 @@ static bool ask(struct service *service, const struct job *job, struct admission
         const int64_t coming_ns = !outlook     ? 0
                                   : job->share ? outlook->own_cost_ns
                                                : outlook->others_cost_ns;
-        queue.before_ns = coming_ns + scheduler_before_ns(service->scheduler, job);
+        const int64_t coming_count = !outlook     ? 0
+                                     : job->share ? outlook->own_count
+                                                  : outlook->others_count;
+        queue.before_ns =
+            coming_ns + coming_count * queue.more_ns + scheduler_before_ns(service->scheduler, job);
         verdict = admission_judge(&limits, &queue, request, &retry_after_s);
     }
     request->counted_items = admission_counted_items(&limits, &queue, request->items);

@@ -37,9 +37,11 @@ struct admission_limits {
 struct admission_queue {
     int64_t items;
     int64_t cost_ns;   /* predicted time of one worker */
-    int64_t before_ns; /* the part of cost_ns that goes before the judged request */
+    int64_t before_ns; /* the part of cost_ns that goes before the judged request, and more_ns for
+                          each of it */
     int worker_count;
     double slowdown; /* cost_slowdown() */
+    int64_t more_ns; /* struct scheduler_load */
 
     int64_t batch_items; /* of batches, but the first of each; where is_shared, of its share's */
 

@@ -106,12 +106,17 @@ static int64_t stands_ns(const struct job *job)
     return job->stands_ns > 0 ? job->stands_ns : job_order_rest_ns(job);
 }
 
+int64_t job_order_key_ns(const struct job *job, int64_t arrived_ns)
+{
+    return key_of(arrived_ns, job->cost_ns, job->deadline_ns);
+}
+
 bool job_order_goes_before(const struct job *job, const struct job *other, int64_t arrived_ns)
 {
     const int level = job_order_level(other->priority);
     return job->level != level ? job->level < level
                                : key_of(job->arrived_ns, stands_ns(job), job->ends_ns)
-                                     < key_of(arrived_ns, other->cost_ns, other->deadline_ns);
+                                     < job_order_key_ns(other, arrived_ns);
 }
 
 /* What the job's next task is charged for: an equal part of the rest of the job. But the first task

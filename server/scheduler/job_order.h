@@ -86,6 +86,10 @@ void job_order_move(struct job_order *order, struct job *job, struct job_share *
  * none, as much as the job has cost so far. */
 int64_t job_order_rest_ns(const struct job *job);
 
+/* Within its level, the key of a job that arrives at arrived_ns with the cost and the deadline that
+ * its owner has set: the job of the least key goes first. */
+int64_t job_order_key_ns(const struct job *job, int64_t arrived_ns);
+
 /* Whether job goes before other, if other arrives at arrived_ns with the priority, cost and
  * deadline that its owner has set. */
 bool job_order_goes_before(const struct job *job, const struct job *other, int64_t arrived_ns);

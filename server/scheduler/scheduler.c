@@ -2,10 +2,12 @@
 #include "scheduler/scheduler.h"
 
 #include "base/clock.h"
+#include "scheduler/cost.h"
 #include "scheduler/scheduler_internal.h"
 #include "telemetry/metrics.h"
 
 #include <assert.h>
+#include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 
@@ -15,6 +17,11 @@
 
 /* A day; so that a sum of them fits. */
 #define COST_MOST_NS (INT64_C(86400) * 1000000000)
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
 
 /* ------------------------------------------------------------------ open jobs -- */
 
@@ -52,11 +59,35 @@ static void open_remove(struct scheduler *scheduler, struct job *job)
 
 /* -------------------------------------------------------- ends of a job -- */
 
+/* Learns from a job that ends while others wait how much longer than predicted the workers take for
+ * each. Other threads take a part of their CPUs: those that receive the bodies of requests, and
+ * refuse others. That is about as much for a small request as for a large one. */
+static void note_pace(struct scheduler *scheduler, const struct job *job)
+{
+    static const double MEMORY_NS = 1e8, MORE_MOST_NS = 1e6;
+    struct scheduler_pace *pace = &scheduler->pace;
+    const bool waited = pace->waits;
+    pace->waits = scheduler->order.count > 0;
+    if (job->for_others || !(waited || pace->waits))
+        return;
+    const int64_t now_ns = clock_now_ns();
+    const double passed_ns = (double)(now_ns - pace->at_ns), kept = exp(-passed_ns / MEMORY_NS);
+    const double predicted_ns = job->outcome == JOB_FINISHED ? (double)job->admitted_ns : 0;
+    pace->at_ns = now_ns;
+    if (!waited)
+        return;
+    pace->jobs = kept * pace->jobs + 1;
+    pace->more_ns =
+        kept * pace->more_ns + passed_ns * scheduler->worker_count / cost_slowdown() - predicted_ns;
+    scheduler->load.more_ns = (int64_t)fmin(fmax(pace->more_ns / pace->jobs, 0), MORE_MOST_NS);
+}
+
 /* Removes the job from all lists. It is counted out before done is called, because a client that
  * has its answer may send the next request at once. */
 static void close_job(struct scheduler *scheduler, struct job *job)
 {
     open_remove(scheduler, job);
+    note_pace(scheduler, job);
     job->over = true;
 }
 
@@ -250,11 +281,6 @@ static bool is_awaiting_worker(const struct scheduler *scheduler, const struct j
  * those left, so that all workers end together. */
 enum { RUN_NS = 50000 };
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 static int64_t run_length(const struct scheduler *scheduler, const struct job *job)
 {
     const int64_t part = (job->task_count - job->next_task) / (2 * scheduler->worker_count);
@@ -317,6 +343,7 @@ static void admit(struct scheduler *scheduler, struct job *job, int64_t now_ns)
     job->run_tasks = job->run_task_ns = 0;
     job->continued = -1;
     job->cost_read_ns = job->remaining_ns = 0;
+    job->admitted_ns = least(job->cost_ns, COST_MOST_NS);
     job_order_admit(&scheduler->order, job, now_ns);
     open_append(scheduler, job);
     read_owner(scheduler, job);
@@ -455,15 +482,51 @@ void scheduler_cancel_all(struct scheduler *scheduler)
 
 /* ------------------------------------------------------------------- load -- */
 
-/* In its own share: what the order puts before the job. */
+/* In its own share: what the order puts before the job, with more_ns for each. */
 static int64_t before_in_share_ns(const struct job_flow *flow, const struct job *job,
-                                  int64_t arrived_ns)
+                                  int64_t arrived_ns, int64_t more_ns)
 {
     int64_t sum_ns = 0;
     for (const struct job *other = flow->open.first; other; other = other->in_share.next)
         if (other != job && job_order_goes_before(other, job, arrived_ns))
-            sum_ns += other->remaining_ns;
+            sum_ns += other->remaining_ns + more_ns;
     return sum_ns;
+}
+
+/* Where many jobs wait, a sum over them takes longer than much else of a refusal. So a sum serves
+ * later jobs of the same level, whose keys are as far behind their arrivals, for SUM_KEPT_NS. What
+ * comes or ends meanwhile counts as going before them. Each power of two of that distance has a
+ * place in a small table. */
+enum { SUM_KEPT_NS = 1000000, SUM_ALWAYS_JOBS = 64 };
+
+static struct scheduler_sum *place_of_sum(struct scheduler *scheduler, int64_t behind_ns)
+{
+    return &scheduler->sums[__builtin_clzll((uint64_t)behind_ns | 1) % SCHEDULER_SUMS];
+}
+
+static bool is_kept(const struct scheduler_sum *kept, const struct scheduler_sum *wanted)
+{
+    const int64_t behind_ns = kept->behind_ns, off_ns = behind_ns / 8;
+    return kept->flow == wanted->flow && kept->level == wanted->level
+           && wanted->at_ns - kept->at_ns < SUM_KEPT_NS && wanted->behind_ns >= behind_ns - off_ns
+           && wanted->behind_ns - off_ns <= behind_ns;
+}
+
+/* The same of a job that comes now. */
+static int64_t before_new_ns(struct scheduler *scheduler, const struct job_flow *flow,
+                             const struct job *job, int64_t now_ns)
+{
+    struct scheduler_sum wanted = { flow, job_order_level(job->priority), now_ns,
+                                    job_order_key_ns(job, now_ns) - now_ns, 0 };
+    struct scheduler_sum *kept = place_of_sum(scheduler, wanted.behind_ns);
+    const int64_t more_ns = scheduler->load.more_ns;
+    if (flow->open_count <= SUM_ALWAYS_JOBS)
+        return before_in_share_ns(flow, job, now_ns, more_ns);
+    if (!is_kept(kept, &wanted)) {
+        wanted.others_ns = flow->cost_ns - before_in_share_ns(flow, job, now_ns, more_ns);
+        *kept = wanted;
+    }
+    return flow->cost_ns > kept->others_ns ? flow->cost_ns - kept->others_ns : 0;
 }
 
 /* Until its share has come so far, another share gets as much for its weight, and one task more;
@@ -488,7 +551,9 @@ int64_t scheduler_before_ns(struct scheduler *scheduler, const struct job *job)
     pthread_mutex_lock(&scheduler->mutex);
     const bool is_there = LIST_HAS(&scheduler->open, job, in_open);
     const struct job_flow *flow = job_order_flow(&scheduler->order, job->share);
-    const int64_t own_ns = before_in_share_ns(flow, job, is_there ? job->arrived_ns : now_ns);
+    const int64_t own_ns =
+        is_there ? before_in_share_ns(flow, job, job->arrived_ns, scheduler->load.more_ns)
+                 : before_new_ns(scheduler, flow, job, now_ns);
     const int64_t others_ns =
         before_of_others_ns(&scheduler->order.shares, flow, (double)own_ns + (double)job->cost_ns);
     pthread_mutex_unlock(&scheduler->mutex);

@@ -91,6 +91,7 @@ struct job {
     int64_t ends_ns;       /* the deadline as last read; INT64_MAX: none */
     int64_t cost_read_ns;  /* the cost as last read */
     int64_t remaining_ns;  /* of that cost */
+    int64_t admitted_ns;   /* the cost when it came */
 
     /* job_order.h's own. */
     struct job_flow *flow;          /* of its share in this scheduler */
@@ -109,6 +110,8 @@ struct scheduler;
 struct scheduler_load {
     int64_t job_count; /* without jobs that are for_others */
     int64_t cost_ns;   /* predicted time of one worker for the rest of all jobs */
+    int64_t more_ns;   /* each job takes a worker so much longer than predicted, lately while others
+                          waited: other threads have used the CPUs */
 };
 
 /* The same of one share. */
@@ -192,8 +195,9 @@ bool scheduler_is_stopped(struct scheduler *scheduler, const struct job *job);
 /* Ends all jobs early, and takes none from now on. */
 void scheduler_cancel_all(struct scheduler *scheduler);
 
-/* Predicted time of one worker for what would run before job: a job that comes now, or one that the
- * scheduler has, with the share, priority, cost and deadline that its owner has set. */
+/* Predicted time of one worker, and more_ns for each job, for what would run before job: one that
+ * comes now, or one that the scheduler has, with the share, priority, cost and deadline that its
+ * owner has set. */
 int64_t scheduler_before_ns(struct scheduler *scheduler, const struct job *job);
 
 struct scheduler_load scheduler_load(struct scheduler *scheduler);

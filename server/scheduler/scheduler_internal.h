@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { SCHEDULER_INLINE_MAX = 16 };
+enum { SCHEDULER_INLINE_MAX = 16, SCHEDULER_SUMS = 8 };
 
 /* A worker, the spare thread, or the seat of a caller that runs a job itself. */
 struct scheduler_thread {
@@ -30,6 +30,21 @@ struct scheduler_thread {
     int pin_count;        /* the scheduler's, when it pinned itself last */
 };
 
+/* Of the open jobs of a share, those that do not go before a job of this level that came at at_ns
+ * with a key so far behind that: the sum of their costs. */
+struct scheduler_sum {
+    const struct job_flow *flow; /* only to be compared */
+    int level;
+    int64_t at_ns, behind_ns, others_ns;
+};
+
+/* Of jobs that ended while others waited; sums, in which the past counts less and less. */
+struct scheduler_pace {
+    double jobs, more_ns; /* their number, and the workers' time beyond what was predicted */
+    int64_t at_ns;        /* when the last one ended */
+    bool waits;           /* and whether another waited then */
+};
+
 struct scheduler {
     pthread_mutex_t mutex;
     pthread_cond_t work;  /* a task is there, or stopping, or fewer workers */
@@ -39,6 +54,8 @@ struct scheduler {
     struct job_order order;
     LIST_OF(struct job) open; /* jobs that are not over, oldest first */
     struct scheduler_load load;
+    struct scheduler_sum sums[SCHEDULER_SUMS];
+    struct scheduler_pace pace;
     int queue_max;
     bool cancelled; /* every job ends early, and none is taken */
     bool stopping;

@@ -256,6 +256,55 @@ TEST(what_goes_before)
     scheduler_free(scheduler);
 }
 
+/* With many jobs there, a sum serves newcomers like the first for a millisecond; what comes
+ * meanwhile counts as before them. */
+TEST(what_goes_before_among_many)
+{
+    enum { MANY = 100 };
+    static struct shared_job held, queued[MANY], same, longer;
+    struct scheduler *scheduler = create_held(&held, NULL);
+    const int64_t exact_ns = (MANY + 1) * 8 * MS;
+    for (int i = 0; i < MANY; i++) {
+        init(&queued[i], NULL, 1, 8 * MS);
+        submit(scheduler, &queued[i]);
+    }
+    struct job comes = { .cost_ns = 9 * MS }, small = { .cost_ns = MS / 1000 };
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(scheduler_before_ns(scheduler, &comes), MANY * 8 * MS);
+        assert_int_equal(scheduler_before_ns(scheduler, &small), 0);
+    }
+    init(&same, NULL, 1, 8 * MS);
+    submit(scheduler, &same);
+    assert_int_equal(scheduler_before_ns(scheduler, &comes), exact_ns);
+    init(&longer, NULL, 1, LONG_NS);
+    submit(scheduler, &longer);
+    const int64_t before_ns = scheduler_before_ns(scheduler, &comes);
+    assert_true(before_ns == exact_ns || before_ns == exact_ns + LONG_NS);
+    usleep(2000);
+    assert_int_equal(scheduler_before_ns(scheduler, &comes), exact_ns);
+    atomic_store(&held.hold, false);
+    scheduler_free(scheduler);
+}
+
+/* Jobs that take longer than predicted tell how much longer the next ones will take. */
+TEST(more_than_predicted)
+{
+    enum { MANY = 20 };
+    static struct shared_job held, queued[MANY];
+    struct scheduler *scheduler = create_held(&held, NULL);
+    assert_int_equal(scheduler_load(scheduler).more_ns, 0);
+    for (int i = 0; i < MANY; i++) {
+        init(&queued[i], NULL, 1, MS / 10);
+        queued[i].spin_ns = MS;
+        submit(scheduler, &queued[i]);
+    }
+    atomic_store(&held.hold, false);
+    for (int i = 0; i < MANY; i++)
+        wait_for(&queued[i].done_count, 1);
+    assert_in_range(scheduler_load(scheduler).more_ns, MS / 2, MS); /* at most, of 0.9 and more */
+    scheduler_free(scheduler);
+}
+
 /* A share has jobs in the scheduler of the workers and in that of the disk at the same time. */
 TEST(a_share_in_two_schedulers)
 {
