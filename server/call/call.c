@@ -107,8 +107,19 @@ static void plan(struct call *call)
         reserve_time(call, infer_cost_ns(&call->cost), fault);
 }
 
+/* Has a body come into the cache of this CPU, all lines at once: where many requests wait, it has
+ * left the cache since it was received. */
+static void prefetch_body(const struct call *call)
+{
+    enum { LINE_BYTES = 64, MOST_BYTES = 128 * 1024 };
+    const size_t bytes = call->body.size < MOST_BYTES ? call->body.size : MOST_BYTES;
+    for (size_t at = 0; at < bytes; at += LINE_BYTES)
+        __builtin_prefetch((const char *)call->body.data + at, 0, 2);
+}
+
 static void read_and_plan(struct call *call)
 {
+    prefetch_body(call);
     if (!coding_unpack(call->body_coding, &call->body, &call->body_memory,
                        call->service->config->body_bytes_max, call->memory, &call->fault))
         return;
