@@ -11,7 +11,7 @@
  * costs. The server has one CPU and the client another, so that the client's own work takes nothing
  * from the server. On a machine with one CPU they share it, and the output says so.
  * ATTND_LOAD_SECONDS is the time of each point (2), ATTND_LOAD_DEADLINE_MS the deadline (100),
- * ATTND_LOAD_PERCENT_MIN the least load (50). */
+ * ATTND_LOAD_PERCENT_MIN the least load (50), ATTND_LOAD_TRIES as traffic_report.h says. */
 #include "peers.h"
 #include "traffic_connection.h"
 #include "traffic_report.h"
@@ -109,9 +109,8 @@ static double answer_cpu_s(struct traffic_server *server, const struct traffic_l
     closed.port = server->port;
     closed.callers = callers;
     closed.seconds = traffic_seconds(2) / 4;
-    traffic_server_cpu_s(server);
-    traffic_run(&closed, &result);
-    const double used_s = traffic_server_cpu_s(server), answers = (double)result.answered;
+    traffic_run_alone(server, &closed, &result);
+    const double used_s = result.server_cpu_s, answers = (double)result.answered;
     for (int i = 0; i < TRAFFIC_STATUS_MAX; i++)
         others += i == status ? 0 : result.statuses[i];
     const bool is_known = others * OTHERS_AMONG < result.statuses[status];

@@ -6,8 +6,13 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static FILE *lines;
+
+/* Others may take this part of one CPU from a load that counts; the pause before another try. */
+static const double OTHERS_MAX = 0.12;
+enum { PAUSE_US = 400000 };
 
 void traffic_report_open(const char *name)
 {
@@ -157,18 +162,38 @@ static void print_row(const struct traffic_server *server, const struct traffic_
     print_others(result);
 }
 
-void traffic_measure(struct traffic_server *server, const struct traffic_load *load,
-                     const struct traffic_row *row, struct traffic_result *result)
+/* CPU seconds of others while the load ran. */
+static double run_once(struct traffic_server *server, const struct traffic_load *load,
+                       struct traffic_result *result)
 {
-    struct cost cost;
     const double start_busy_s = machine_busy_s();
     traffic_server_cpu_s(server);
     traffic_run(load, result);
     result->server_cpu_s = traffic_server_cpu_s(server);
+    const double others_s = machine_busy_s() - start_busy_s - result->server_cpu_s - result->cpu_s;
+    return others_s > 0 ? others_s : 0;
+}
+
+double traffic_run_alone(struct traffic_server *server, const struct traffic_load *load,
+                         struct traffic_result *result)
+{
+    const char *text = getenv("ATTND_LOAD_TRIES");
+    const int tries = text ? atoi(text) : 1;
+    for (int i = 1;; i++) {
+        const double others_s = run_once(server, load, result);
+        if (i >= tries || others_s <= OTHERS_MAX * result->elapsed_s)
+            return others_s;
+        traffic_result_free(result);
+        usleep(PAUSE_US); /* what the last try left in the server is over */
+    }
+}
+
+void traffic_measure(struct traffic_server *server, const struct traffic_load *load,
+                     const struct traffic_row *row, struct traffic_result *result)
+{
+    struct cost cost;
+    cost.others_cpu_s = traffic_run_alone(server, load, result);
     result->could_s = traffic_could_s(server->cpus, traffic_cpus(), load->callers, result);
-    cost.others_cpu_s = machine_busy_s() - start_busy_s - result->server_cpu_s - result->cpu_s;
-    if (cost.others_cpu_s < 0)
-        cost.others_cpu_s = 0;
     cost.quantiles_ms[0] = traffic_samples_quantile(&result->latency_ms, 0.5);
     cost.quantiles_ms[1] = traffic_samples_quantile(&result->latency_ms, 0.99);
     cost.quantiles_ms[2] = traffic_samples_quantile(&result->latency_ms, 0.999);

@@ -20,8 +20,13 @@ void traffic_report_open(const char *name);
 
 void traffic_report_heading(void);
 
-/* Runs the load and reports it. The caller owns the result; its samples are sorted. */
-/* If the server is a rival and was not busy in a closed loop (peers.h), says so in the row. */
+/* Runs the load, and again where others took an eighth of a CPU meanwhile, ATTND_LOAD_TRIES (1)
+ * times at most. The caller owns the result. Returns the CPU seconds that others took. */
+double traffic_run_alone(struct traffic_server *server, const struct traffic_load *load,
+                         struct traffic_result *result);
+
+/* The same, and reports it; the samples are sorted. If the server is a rival and was not busy in a
+ * closed loop (peers.h), says so in the row. */
 void traffic_measure(struct traffic_server *server, const struct traffic_load *load,
                      const struct traffic_row *row, struct traffic_result *result);
 
