@@ -569,8 +569,11 @@ deb: ## install what is missing, build, make Debian packages of the daemon and t
 	@$(MAKE) --no-print-directory -j$(JOBS) daemon library
 	@deploy/make-deb.sh $(BUILD)/deb $(DAEMON) $(LIBRARY)
 
-dist: daemon ## the release at build/dist/: the last commit as a tarball, the bill of materials, the sums of both
-	@deploy/make-dist.sh $(BUILD)/dist $(DAEMON)
+dist: daemon ## the release at build/dist/: the last commit as a tarball, what is linked in, what it was built with, the sums; SIGN=minisign:FILE or gpg:KEY signs them
+	@deploy/make-dist.sh $(BUILD)/dist $(DAEMON) $(SIGN)
+
+verify: ## is a release what it says? DIST=build/dist: its sums, its signature (PUBLIC=minisign:FILE), the program built anew from its sources
+	@deploy/verify-dist.sh $(or $(DIST),$(BUILD)/dist) $(PUBLIC)
 
 compdb: ## compile_commands.json, for editors and clang tools
 	@$(MAKE) --no-print-directory -Bn V=1 programs | awk -v folder='$(CURDIR)' \
@@ -585,7 +588,7 @@ help: ## this
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: attn-mpi mpi-missing daemon run serve story test test-tools test-sanitized check programs inner-programs threaded-programs check-twin check-page pictures check-long check-aarch64 check-layers check-pages lint sbom check-reproducible reference bench bench-quick bench-pass bench-load exactness fuzz fuzz-programs library install install-library uninstall python deb dist compdb \
+.PHONY: attn-mpi mpi-missing daemon run serve story test test-tools test-sanitized check programs inner-programs threaded-programs check-twin check-page pictures check-long check-aarch64 check-layers check-pages lint sbom check-reproducible reference bench bench-quick bench-pass bench-load exactness fuzz fuzz-programs library install install-library uninstall python deb dist verify compdb \
         clean help FORCE
 .SECONDARY:
 # What the objects of tests depend on takes make twice as long to read as all else, and is no part of these.

@@ -3,6 +3,7 @@
 #
 #     deploy/install-packages.sh GROUP...               installs
 #     deploy/install-packages.sh --missing GROUP...     only names what it would install, on one line
+#     deploy/install-packages.sh --list GROUP...        only names all packages of the groups, on one line
 #
 # GROUP is one of
 #     build        a compiler and the libraries of the daemon
@@ -69,23 +70,23 @@ needs() { # GROUP
         echo 'debootstrap          command -v debootstrap'
         ;;
     *)
-        echo "usage: $0 [--missing] build|build-tests|run|story|test|page|mpi|deb|fresh..." >&2
+        echo "usage: $0 [--missing|--list] build|build-tests|run|story|test|page|mpi|deb|fresh..." >&2
         exit 2
         ;;
     esac
 }
 
-only_name=
-if [ "${1-}" = --missing ]; then
-    only_name=yes
-    shift
-fi
+only_name= present_too=
+case ${1-} in
+--missing) only_name=yes && shift ;;
+--list) only_name=yes present_too=yes && shift ;;
+esac
 
 missing=()
 for group; do
     list=$(needs "$group")
     while read -r package present; do
-        eval "$present" >/dev/null 2>&1 || missing+=("$package")
+        { [ -z "$present_too" ] && eval "$present" >/dev/null 2>&1; } || missing+=("$package")
     done <<<"$list"
 done
 if [ ${#missing[@]} -eq 0 ]; then

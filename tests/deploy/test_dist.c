@@ -43,8 +43,9 @@ TEST(files_of_the_commit)
     skip_without_a_commit();
     shell(
         "name=attnd-$($DAEMON --version | sed 's/attnd //')\n"
-        "cd $D/one && test \"$(ls)\" = \"SHA256SUMS\n$name.spdx.json\n$name.tar.gz\" && "
-        "sha256sum --quiet -c SHA256SUMS && test $(wc -l <SHA256SUMS) = 2 && "
+        "cd $D/one && test \"$(ls)\" = "
+        "\"SHA256SUMS\n$name.provenance.json\n$name.spdx.json\n$name.tar.gz\" && "
+        "sha256sum --quiet -c SHA256SUMS && test $(wc -l <SHA256SUMS) = 3 && "
         "tar -tzf $name.tar.gz | grep -v '/$' | sort >$D/in && "
         "git -C $OLDPWD ls-tree -r --name-only HEAD | sed \"s|^|$name/|\" | sort | diff - $D/in && "
         "grep -qx $name/CHANGELOG.md $D/in && grep -qx $name/LICENSE $D/in");
@@ -71,6 +72,54 @@ TEST(equal_twice)
           "GIT_CONFIG_KEY_0=tar.umask GIT_CONFIG_VALUE_0=0 deploy/make-dist.sh $D/two $DAEMON 2>&1 "
           "&& "
           "diff -r $D/one $D/two");
+}
+
+/* deploy/verify-dist.sh ends before it builds where a file is not the one that was released. */
+static void expect_refused(const char *change, const char *says)
+{
+    setenv("CHANGE", change, 1);
+    setenv("SAYS", says, 1);
+    shell("rm -rf $D/changed && cp -r $D/one $D/changed && cd $D/changed && sh -c \"$CHANGE\" && "
+          "cd $OLDPWD && ! deploy/verify-dist.sh $D/changed >$D/said 2>&1 && "
+          "tail -n 1 $D/said | grep -F \"$SAYS\"");
+}
+
+TEST(changed_files_are_found)
+{
+    skip_without_a_commit();
+    expect_refused("echo >>$(ls *.tar.gz)", "files differ from SHA256SUMS");
+    expect_refused("echo >>$(ls *.provenance.json)", "files differ from SHA256SUMS");
+    expect_refused("echo >>$(ls *.spdx.json); sha256sum attnd-* >SHA256SUMS",
+                   "spdx.json is not the one of");
+    expect_refused("rm SHA256SUMS", "has no attnd-VERSION.provenance.json and SHA256SUMS");
+}
+
+/* The statement has the program that was released, and each package that built it once. */
+TEST(statement)
+{
+    skip_without_a_commit();
+    shell("program=$(sha256sum <$DAEMON | cut -d ' ' -f 1) && commit=$(git rev-parse HEAD) && "
+          "cd $D/one && grep -F '\"name\": \"attnd\"' *.provenance.json | grep -qF $program && "
+          "grep -qF '\"gitCommit\": \"'$commit *.provenance.json && "
+          "sed -n 's/.*\"name\": \"\\([^\"]*\\)\".*/\\1/p' *.provenance.json >$D/names && "
+          "grep -qx gcc $D/names && grep -qx libmicrohttpd-dev $D/names && "
+          "test -z \"$(sort $D/names | uniq -d)\"");
+    if (system("test -x /usr/bin/python3") == 0)
+        shell("/usr/bin/python3 -m json.tool $D/one/*.provenance.json >/dev/null");
+}
+
+TEST(signatures)
+{
+    skip_without("gnupg", "command -v gpg");
+    skip_without_a_commit();
+    shell("export GNUPGHOME=$D/ring && mkdir -m 700 $GNUPGHOME && "
+          "gpg --batch --quiet --passphrase '' --quick-generate-key releases@example.org 2>&1 && "
+          "deploy/make-dist.sh $D/signed $DAEMON gpg:releases@example.org 2>&1 && "
+          "gpg --verify $D/signed/SHA256SUMS.asc $D/signed/SHA256SUMS 2>&1 && "
+          "sed -i s/attnd/other/ $D/signed/SHA256SUMS && "
+          "! gpg --verify $D/signed/SHA256SUMS.asc $D/signed/SHA256SUMS 2>&1");
+    shell("! deploy/make-dist.sh $D/bad $DAEMON pgp 2>$D/said && grep -F 'minisign:FILE or "
+          "gpg:KEY' $D/said");
 }
 
 ALL_TESTS(set_up, tear_down);
