@@ -162,8 +162,8 @@ ADD_ALL(X)
  * rows, and digits less two. */
 static void (*const add_fixed_of[2][2][3][2])(const struct fixed_chains *chains) = {
 #define X(size, is_small)                                                                          \
-    [size == 32][is_small] = { ADD_FIXED_OF(size, is_small, 1), ADD_FIXED_OF(size, is_small, 2),   \
-                               ADD_FIXED_OF(size, is_small, 4) },
+    [(size) == 32][is_small] = { ADD_FIXED_OF(size, is_small, 1), ADD_FIXED_OF(size, is_small, 2), \
+                                 ADD_FIXED_OF(size, is_small, 4) },
     ADD_ALL(X)
 #undef X
 };
@@ -309,7 +309,8 @@ INLINE void store_digits_of(struct fixed_unit *to, const struct fixed_inputs *in
 /* What the sums of groups begin with. A digit has eight lanes of each vector, of a quad each. */
 INLINE void store_starts(struct fixed_unit *to, const struct fixed_kind *kind, const ivec digit[2])
 {
-    const ivec zero = (ivec)((uvec){ 0 } + 0x01010101u * (uint32_t)kind->zero);
+    const uint32_t four = 0x01010101u * (uint32_t)kind->zero;
+    const ivec zero = (ivec)(four + (uvec){ 0 });
     const ivec a = dot_bytes((ivec){ 0 }, zero, digit[0]),
                b = dot_bytes((ivec){ 0 }, zero, digit[1]);
     ivec sums =
