@@ -26,6 +26,7 @@ static const struct {
     { FAULT_LEFT, "cancelled", 499 },
     { FAULT_CONFLICT, "conflict", 409 },
     { FAULT_TOO_LARGE, "too_large", 413 },
+    { FAULT_PEER, "peer", 503 },
     { FAULT_STORAGE, "storage", 507 },
     { FAULT_ANSWER_TOO_LARGE, "answer_too_large", 413 },
     { FAULT_CODING, "encoding", 400 },
