@@ -24,6 +24,7 @@
 #include "models/model/model_guard.h"
 #include "models/store/model_report.h"
 #include "operations/attention.h"
+#include "operations/session/session_mover.h"
 #include "operations/session/session_save.h"
 #include "operations/session/session_store.h"
 #include "operations/spread/spread.h"
@@ -113,11 +114,15 @@ static int check_config(struct service *service)
 {
     struct fault fault;
     const struct config *config = service->config;
+    struct session_mover *mover = NULL;
     if (!listeners_try(config, &fault) || !read_peers(service, &fault)
+        || !session_mover_create(&mover, config, &fault)
         || (config->session_save && !session_save_try(config->session_save, &fault))) {
         fprintf(stderr, "attnd: %s\n", fault.message);
+        session_mover_free(mover);
         return 1;
     }
+    session_mover_free(mover);
     const struct http_tls_files tls = tls_files(config);
     const bool has_keys = service_open_keys(service, &fault) && http_tls_files_check(&tls, &fault);
     if (service->keys)
@@ -170,21 +175,46 @@ static void sleep_until(int64_t deadline_ns, int step_ms, const struct http *htt
         poll(NULL, 0, step_ms);
 }
 
+/* Moves sessions, those that are new since the last time or all, until the deadline. */
+static void move_sessions(struct service *service, bool only_new, int64_t deadline_ns)
+{
+    struct session_moved result;
+    struct fault fault;
+    if (service->mover)
+        session_mover_run(service->mover, service->sessions, NULL, only_new, deadline_ns, &result,
+                          &fault);
+}
+
+/* Sessions that requests make meanwhile move too. */
+static void move_until(struct service *service, int64_t until_ns, int64_t deadline_ns)
+{
+    move_sessions(service, false, deadline_ns);
+    while (service->mover && clock_now_ns() < until_ns) {
+        sleep_until(clock_now_ns() + 100000000, 10, NULL);
+        move_sessions(service, true, deadline_ns);
+    }
+}
+
 /* The readiness endpoint answers 503 from now on. Everything is served as before for the drain
- * delay. Then the daemon accepts no new connection and answers the requests that clients have sent
- * on the open ones. */
+ * delay, or until all sessions that can have moved. Then the daemon accepts no new connection and
+ * answers the requests that clients have sent on the open ones. */
 static void drain(struct service *service, struct http *http)
 {
     const struct config *config = service->config;
     const int64_t start_ns = clock_now_ns();
+    const int64_t delay_end_ns = start_ns + config->drain_delay_ns;
+    const int64_t end_ns = delay_end_ns + config->drain_max_ns;
     log_line(LOG_INFO, "draining", LOG_NUMBER("delay_ms", (double)config->drain_delay_ns / 1e6));
     atomic_store(&service->state, SERVICE_DRAINING);
     metrics_gauge_set(METRICS_READY, 0);
     notify("STOPPING=1");
     http_end_connections(http);
-    sleep_until(start_ns + config->drain_delay_ns, 10, NULL);
+    if (service->mover)
+        session_mover_end_by(service->mover, end_ns);
+    move_until(service, delay_end_ns, end_ns);
+    sleep_until(delay_end_ns, 10, NULL);
     http_drain(http);
-    sleep_until(start_ns + config->drain_delay_ns + config->drain_max_ns, 1, http);
+    sleep_until(end_ns, 1, http);
     if (!http_is_drained(http)) {
         http_refuse(http);
         log_line(LOG_WARNING, "drain cut short", LOG_NUMBER("active", http_active_count(http)));
@@ -192,6 +222,7 @@ static void drain(struct service *service, struct http *http)
         scheduler_cancel_all(service->disk_jobs);
         sleep_until(clock_now_ns() + 2000000000, 1, http);
     }
+    move_sessions(service, true, end_ns);
 }
 
 /* Whether a signal to stop is pending. Reading the models again may take long, so it ends early for
@@ -319,10 +350,16 @@ static bool serve(struct service *service, struct listeners *listeners, struct s
 static struct sandbox_peers peers_of(const struct service *service)
 {
     const struct span_options *spans = &service->config->spans;
+    const struct remote_address *addresses[SESSION_MOVE_TARGETS_MAX];
+    const int count = session_mover_addresses(service->mover, addresses, SESSION_MOVE_TARGETS_MAX);
     struct sandbox_peers peers = { .count = 0 };
     if (spans->is_on) {
         peers.ports[peers.count++] = spans->port;
         peers.looks_up = spans->host_is_name;
+    }
+    for (int i = 0; i < count; i++) {
+        peers.ports[peers.count++] = addresses[i]->port;
+        peers.looks_up |= addresses[i]->host_is_name;
     }
     if (!service->spread)
         return peers;
@@ -360,15 +397,27 @@ static void leave_files(const struct service *service, const struct listeners *l
     sandbox_leave_files(sandbox, paths, LISTED_MAX + LISTENERS_MAX, &peers);
 }
 
+/* The daemon may be in its own list of those that sessions move to. */
+static void tell_own_ports(struct service *service, const struct listeners *listeners)
+{
+    for (int i = 0; service->mover && i < listeners->count; i++) {
+        const char *port = strrchr(listeners->all[i].address, ':');
+        if (!listeners->all[i].is_unix && port)
+            session_mover_add_own_port(service->mover, (int)strtol(port + 1, NULL, 10));
+    }
+}
+
 /* Listens, and then gives up what no thread may have: so it comes before any thread starts. */
-static bool listen_and_leave_files(const struct service *service, struct listeners *listeners,
+static bool listen_and_leave_files(struct service *service, struct listeners *listeners,
                                    struct sandbox *sandbox, struct fault *fault)
 {
     const struct config *config = service->config;
     if (config->sandbox && !sandbox_is_possible(fault))
         return false;
-    if (!listeners_open(listeners, config, fault))
+    if (!listeners_open(listeners, config, fault)
+        || !session_mover_create(&service->mover, config, fault))
         return false;
+    tell_own_ports(service, listeners);
     if (config->sandbox) {
         notify_keep();
         leave_files(service, listeners, sandbox);
@@ -440,8 +489,8 @@ static int run(struct service *service)
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a write past the limit of file sizes then fails with EFBIG */
-    if (config->keys || config->tls_key
-        || config->peers) /* no core file, and no process of the user may trace it */
+    if (config->keys || config->tls_key || config->peers
+        || config->move_key) /* no core file, and no process of the user may trace it */
         prctl(PR_SET_DUMPABLE, 0);
     const bool listens = read_peers(service, &fault)
                          && listen_and_leave_files(service, &listeners, &sandbox, &fault);
@@ -472,6 +521,7 @@ static int run(struct service *service)
         fail("not started", &fault);
     span_exporter_free(service->spans);
     close_parts(service);
+    session_mover_free(service->mover);
     access_keys_free(service->keys);
     listeners_close(&listeners);
     log_line(LOG_INFO, "stopped", LOG_NUMBER("status", served && saved ? 0 : 1));

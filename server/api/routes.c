@@ -84,6 +84,8 @@ static struct route routes[] = {
     ROUTE("POST", "/v1/sessions", SESSIONS, .handle = sessions_create,
           .takes_body = call_takes_body, .audited = true),
     ROUTE("GET", "/v1/sessions", SESSIONS, .handle = sessions_list),
+    ROUTE("POST", "/v1/sessions:drain", ADMIN, .handle = sessions_drain,
+          .takes_body = disk_job_takes_body, .audited = true),
     ROUTE("GET", "/v1/sessions/{session}", SESSIONS, .handle = sessions_get, .plain = true),
     ROUTE("PUT", "/v1/sessions/{session}", SESSIONS, .handle = sessions_put,
           .takes_body = call_takes_body, .audited = true),

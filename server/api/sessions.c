@@ -1,13 +1,16 @@
-/* sessions.c - sessions as they are shown. */
+/* sessions.c - sessions as they are shown; and moved, all of them. */
 #include "api/sessions.h"
 
 #include "api/json_answer.h"
 #include "api/query_number.h"
+#include "call/disk_job.h"
 #include "call/service.h"
 #include "formats/accept.h"
 #include "formats/format.h"
+#include "operations/session/session_mover.h"
 #include "operations/session/session_path.h"
 #include "operations/sessions.h"
+#include "json/json.h"
 
 #include <string.h>
 
@@ -96,4 +99,100 @@ void sessions_get(struct exchange *exchange)
         json_answer_end(&answer);
     }
     session_release(session);
+}
+
+/* ------------------------------------------------------------------------ drain -- */
+
+static void say_targets(const struct session_moved *moved, struct text *text)
+{
+    text_raw(text, ",\"to\":[");
+    for (int i = 0; i < moved->target_count; i++) {
+        text_format(text, "%s{\"url\":", i > 0 ? "," : "");
+        text_string(text, moved->targets[i].url);
+        text_raw(text, ",\"replica\":");
+        text_string(text, moved->targets[i].replica);
+        text_format(text, ",\"moved\":%lld", (long long)moved->targets[i].moved);
+        if (moved->targets[i].reason[0]) {
+            text_raw(text, ",\"error\":");
+            text_string(text, moved->targets[i].reason);
+        }
+        text_raw(text, "}");
+    }
+    text_raw(text, "]");
+}
+
+static void say_stays(const struct session_moved *moved, struct text *text)
+{
+    text_raw(text, ",\"faults\":[");
+    for (int i = 0; i < moved->fault_count; i++) {
+        text_format(text, "%s{\"session\":", i > 0 ? "," : "");
+        text_string(text, moved->faults[i].id);
+        if (moved->faults[i].owner[0]) {
+            text_raw(text, ",\"owner\":");
+            text_string(text, moved->faults[i].owner);
+        }
+        text_raw(text, ",\"error\":");
+        text_string(text, moved->faults[i].reason);
+        text_raw(text, "}");
+    }
+    text_raw(text, "]}\n");
+}
+
+/* The body may be empty, or have "to". */
+static bool read_target(const struct disk_job *disk_job, struct json_document *document,
+                        const char **to, struct fault *fault)
+{
+    static const struct json_options OPTIONS = { .values_max = 16 };
+    const cJSON *member;
+    *to = NULL;
+    if (disk_job->body.size == 0)
+        return true;
+    if (!json_read(document, disk_job->body.data, disk_job->body.size, &OPTIONS, fault))
+        return false;
+    if (!cJSON_IsObject(document->root))
+        return fault_set(fault, FAULT_TYPE, "the body is no object; expected {\"to\": URL}");
+    cJSON_ArrayForEach(member, document->root) {
+        if (strcmp(member->string, "to") != 0)
+            return fault_set(fault, FAULT_FIELD, "there is no field '%.60s'; expected to",
+                             member->string);
+        if (!cJSON_IsString(member))
+            return fault_set_at(fault, "/to", FAULT_TYPE,
+                                "to is no text; expected one of the "
+                                "addresses of --move-to");
+        *to = member->valuestring;
+    }
+    return true;
+}
+
+static bool drain(struct disk_job *disk_job)
+{
+    const struct service *service = disk_job->service;
+    struct json_document document = { .root = NULL };
+    struct session_moved moved;
+    const char *to;
+    const bool done = read_target(disk_job, &document, &to, &disk_job->fault)
+                      && session_mover_run(service->mover, service->sessions, to, false,
+                                           disk_job->job.deadline_ns, &moved, &disk_job->fault);
+    json_free(&document);
+    if (!done)
+        return false;
+    text_format(&disk_job->answer, "{\"moved\":%lld,\"stay\":%lld,\"bytes\":%zu",
+                (long long)moved.moved, (long long)moved.stay, moved.bytes);
+    say_targets(&moved, &disk_job->answer);
+    say_stays(&moved, &disk_job->answer);
+    return true;
+}
+
+void sessions_drain(struct exchange *exchange)
+{
+    struct service *service = exchange_context(exchange);
+    struct fault fault;
+    if (!service->mover)
+        fault_set(&fault, FAULT_FORBIDDEN, "sessions are not moved without --move-to");
+    else if (service_accepts(service, &fault)
+             && service_takes_json(exchange, "application/json", &fault)) {
+        disk_job_start(exchange, "", drain);
+        return;
+    }
+    exchange_fail(exchange, &fault);
 }

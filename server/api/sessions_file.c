@@ -4,6 +4,7 @@
  * long as a snapshot takes; checksums and sending go on while the next call runs. */
 #include "api/sessions.h"
 
+#include "access/access_account.h"
 #include "access/access_key.h"
 #include "call/model_access.h"
 #include "call/operation.h"
@@ -14,6 +15,7 @@
 #include "operations/sessions.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <strings.h>
 
 static void record_session(const struct session *session, struct request_record *record)
@@ -135,10 +137,11 @@ void sessions_get_file(struct exchange *exchange)
 /* ----------------------------------------------------------------------- a file in -- */
 
 struct taking {
-    struct call call;             /* first */
-    const struct access_key *key; /* the exchange holds it */
-    char id[SESSION_ID_MAX + 2];  /* cut, but one that is too long stays too long */
-    char type[64];                /* Content-Type, cut */
+    struct call call;              /* first */
+    const struct access_key *key;  /* the exchange holds it */
+    struct access_key *owner;      /* whom the session is for, held; NULL: key */
+    char id[SESSION_NAME_MAX + 2]; /* cut, but one that is too long stays too long */
+    char type[64];                 /* Content-Type, cut */
     struct session_file_read file;
     struct fault *faults; /* [tensor_count], of the file */
     struct session *made; /* held, for the answer */
@@ -156,7 +159,8 @@ static bool take_begin(struct call *call, const struct exchange *exchange, struc
     text_copy(taking->id, sizeof taking->id, exchange_param(exchange, 0));
     call->is_for_worker = true;
     text_copy(taking->type, sizeof taking->type, exchange_body_type(exchange));
-    return session_path_check_new(exchange, fault) && session_id_check(taking->id, fault);
+    return session_path_read_owner(exchange, call->service->keys, &taking->owner, fault)
+           && (strchr(taking->id, ':') || session_id_check(taking->id, fault));
 }
 
 static bool take_read(struct call *call, struct fault *fault)
@@ -172,6 +176,8 @@ static bool take_read(struct call *call, struct fault *fault)
                            call->memory, fault))
         return false;
     call->form.arena = &taking->file.arena;
+    if (!session_file_check_id(&taking->file, taking->id, fault))
+        return false;
     taking->faults = arena_calloc(&taking->file.arena, (size_t)taking->file.tensor_count,
                                   sizeof *taking->faults);
     return taking->faults || fault_no_memory(fault);
@@ -192,16 +198,26 @@ static bool make(struct taking *taking, struct fault *fault)
             *fault = taking->faults[i];
             return false;
         }
-    if (!session_store_takes(service->sessions, taking->id, taking->key, fault)
+    const struct access_key *owner = taking->owner ? taking->owner : taking->key;
+    if (!access_check_model(taking->key, file->model_name, fault))
+        return false;
+    taking->made =
+        session_store_made_of(service->sessions, taking->id, owner ? owner->account->name : "",
+                              file->digest ? file->digest : "");
+    if (taking->made) {
+        taking->call.status = 200;
+        return true;
+    }
+    if (!session_store_takes(service->sessions, taking->id, owner, fault)
         || !model_access_resolve(service->store, taking->key, file->model_name, "", &model, fault))
         return false;
-    struct session *session = session_file_make(file, model, service->sessions,
-                                                taking->key ? taking->key->account : NULL, fault);
+    struct session *session =
+        session_file_make(file, model, service->sessions, owner ? owner->account : NULL, fault);
     model_release(model);
     if (!session)
         return false;
     taking->made = session_hold(session);
-    return session_store_add(service->sessions, session, taking->id, taking->key, fault);
+    return session_store_add(service->sessions, session, taking->id, owner, fault);
 }
 
 static void take_run(struct call *call, int stage, int64_t task, const struct worker *worker)
@@ -229,7 +245,9 @@ static void take_drop(struct call *call)
     struct taking *taking = taking_of(call);
     session_file_read_free(&taking->file);
     session_release(taking->made);
+    access_key_release(taking->owner);
     taking->made = NULL;
+    taking->owner = NULL;
 }
 
 void sessions_put(struct exchange *exchange)

@@ -64,6 +64,7 @@ static void set_message(struct fault *fault, enum fault_code code, const char *f
         cut_at_character(message, sizeof message - 1);
     fault->code = code;
     fault->retry_after_s = 0;
+    fault->place = NULL;
     memcpy(fault->message, message, sizeof message);
 }
 

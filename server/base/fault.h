@@ -35,6 +35,7 @@
     X(GONE, "gone", 410)                                                                           \
     X(SCOPE, "scope", 403)                                                                         \
     X(FORBIDDEN, "forbidden", 403)                                                                 \
+    X(MOVED, "moved", 307)                                                                         \
     X(TOO_LARGE, "too_large", 413)                                                                 \
     X(ANSWER_TOO_LARGE, "answer_too_large", 413)                                                   \
     X(TIMEOUT, "timeout", 408)                                                                     \
@@ -59,11 +60,18 @@ enum fault_code {
 
 enum { FAULT_MESSAGE_MAX = 640, FAULT_POINTER_MAX = 128 };
 
+/* Where something is that was here: a server, and its name in Attnd-Replica, "" where it has none.
+ * Both stay until the daemon ends. */
+struct fault_place {
+    const char *url, *replica;
+};
+
 struct fault {
     enum fault_code code;
     char message[FAULT_MESSAGE_MAX]; /* UTF-8, cut at a character where it is too long */
     char pointer[FAULT_POINTER_MAX]; /* RFC 6901, "/requests/1/query"; "" where there is none */
     int retry_after_s; /* for Retry-After, set after fault_set(); 0: the default of 1 */
+    const struct fault_place *place; /* of FAULT_MOVED, set after fault_set(); else NULL */
 };
 
 int fault_http_status(enum fault_code code);
@@ -74,7 +82,7 @@ int fault_retry_after_s(int status, int retry_after_s);
 
 const char *fault_code_name(enum fault_code code);
 
-/* Sets the code and the message; clears the pointer and retry_after_s. Returns false, so that a
+/* Sets the code and the message; clears the pointer and what is set after it. Returns false, so that a
  * function can end with return fault_set(...). */
 bool fault_set(struct fault *fault, enum fault_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -24,6 +24,7 @@ struct batcher;
 struct kept_store;
 struct progress_store;
 struct regions;
+struct session_mover;
 struct session_store;
 struct span_exporter;
 struct spread_home;
@@ -38,6 +39,7 @@ struct service {
     struct batcher *batcher;
     struct kept_store *kept;         /* traces that are kept, of the room forward */
     struct session_store *sessions;  /* of the room session */
+    struct session_mover *mover;     /* NULL: --move-to is not given */
     struct progress_store *progress; /* of calls in flight */
     struct regions *regions;     /* of shared memory; NULL: --shared-memory-prefix is not given */
     struct span_exporter *spans; /* NULL: no spans are sent */

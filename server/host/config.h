@@ -66,6 +66,9 @@ struct config {
     int64_t send_timeout_ns;
     int64_t drain_delay_ns;
     int64_t drain_max_ns;
+    struct config_list move_to; /* where the end moves sessions; none: nowhere */
+    const char *move_key;       /* a file with the secret of a key there; NULL: none */
+    const char *move_ca;        /* authorities in PEM; NULL: those of the system */
     int connections_max;
     int connections_per_ip_max; /* 0: no limit for one address */
     enum log_level log_level;

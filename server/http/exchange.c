@@ -7,6 +7,7 @@
 #include "json/text.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,6 +170,7 @@ void exchange_free(struct exchange *exchange)
     exchange_leave_quota(exchange);
     access_key_release(exchange->key);
     free(exchange->query);
+    free(exchange->answer.location);
     http_headers_clear(&exchange->headers);
     free(exchange);
 }
@@ -400,6 +402,21 @@ void exchange_write_fault(const struct exchange *exchange, const struct fault *f
     text_raw(text, "}\n");
 }
 
+/* The same request at the place that a fault names, for clients that follow. The path is kept up to
+ * a bound, which those of sessions do not reach: a longer one has no Location. */
+static void tell_place(struct exchange *exchange, const struct fault_place *place)
+{
+    const bool is_kept = strlen(exchange->path) + 1 < sizeof exchange->path
+                         && !exchange->query_is_long && !exchange->query_is_lost;
+    if (place->replica[0])
+        exchange_add_constant(exchange, "Attnd-Moved-To", place->replica);
+    if (is_kept
+        && asprintf(&exchange->answer.location, "%s%s%s%s", place->url, exchange->path,
+                    exchange->query ? "?" : "", exchange->query ? exchange->query : "")
+               < 0)
+        exchange->answer.location = NULL;
+}
+
 void exchange_fail(struct exchange *exchange, const struct fault *fault)
 {
     struct fault told = *fault;
@@ -412,6 +429,8 @@ void exchange_fail(struct exchange *exchange, const struct fault *fault)
     if (text.failed != FAULT_NONE)
         text_free(&text); /* there is no memory even for this: the client gets the status alone */
 
+    if (told.place && code == FAULT_MOVED)
+        tell_place(exchange, told.place);
     exchange->record.fault = code;
     exchange->answer.retry_after_s = told.retry_after_s;
     exchange->answer.close = code == FAULT_DRAINING;

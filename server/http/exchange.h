@@ -37,6 +37,7 @@ struct exchange_answer {
     int retry_after_s; /* 0: no Retry-After */
     bool encodings;    /* Accept-Encoding: the codings that request bodies may have */
     char allow[64];    /* Allow; "": no such header */
+    char *location;    /* Location, malloc'd; NULL: no such header */
 };
 
 /* The state of a body in the body queue (http_body_queue.c). */

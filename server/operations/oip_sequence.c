@@ -63,10 +63,12 @@ static struct session_store *store_of(const struct call *call)
     return call->service->sessions;
 }
 
-/* There is none, or none any more; in Triton's words. */
+/* There is none, or none any more; in Triton's words. One that has moved is told as it is. */
 static bool refuse_unknown(const struct oip_call *oip, struct fault *fault)
 {
     const struct fault why = *fault;
+    if (why.code == FAULT_MOVED)
+        return false;
     const bool is_gone = why.code == FAULT_GONE;
     return fault_set_at(fault, POINTER, is_gone ? FAULT_GONE : FAULT_OPTION,
                         "inference request for sequence %s to model '%.80s' must specify the START "

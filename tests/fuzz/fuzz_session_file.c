@@ -40,7 +40,7 @@ static void check_read(const struct session_file_read *read)
 {
     struct fault fault = { .code = FAULT_NONE };
     require(read->model_name && read->layer_count > 0);
-    require(!read->is_sealed || (read->model_identity && read->id));
+    require(!read->digest || (read->model_identity && read->id));
     require(read->ttl_ns > 0 && read->ttl_ns <= SESSION_TTL_MAX_NS);
     require(read->age_ns >= 0 && read->idle_ns >= 0 && read->kv_len_max >= 1);
     for (int64_t i = 0; i < read->layer_count; i++)

@@ -131,6 +131,7 @@ TEST(session_file)
 {
     openapi_expect_session_file(&client, "s");
     openapi_expect_session_owners(fixture_path("keys"));
+    openapi_expect_sessions_moved();
 }
 
 /* The examples of the document are good requests, and answered in each form that it lists. */
@@ -265,7 +266,8 @@ TEST(overloaded)
     struct http_client own;
     struct endless slow;
     daemon_start_with(&other, "--models", directory, "--model-control", "explicit", "--queue-max",
-                      "1", "--workers", "1", "--timeout", "3600s", "--explorer", "off", NULL);
+                      "1", "--workers", "1", "--timeout", "3600s", "--explorer", "off", "--move-to",
+                      "http://127.0.0.1:1", NULL);
     http_client_init(&own, other.port);
     make_session(&own, "s");
     make_session(&own, "e");
@@ -425,7 +427,7 @@ static int start(void **state)
     word_model_make_judge(fixture_path("judge"));
     snprintf(timeout, sizeof(timeout), "%.0fms", 500 * daemon_slowness());
     fixture_serve("--models", directory, "--model-control", "explicit", "--body-timeout", timeout,
-                  "--shared-memory-prefix", SHARED_PREFIX);
+                  "--shared-memory-prefix", SHARED_PREFIX, "--move-to", "http://127.0.0.1:1");
     openapi_make_region();
     keep_trace();
     make_session(&client, "s");

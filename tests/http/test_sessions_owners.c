@@ -112,9 +112,11 @@ TEST(owner_said)
                                                      .path = "/v1/sessions/s?owner=anna" };
     static const struct http_request TYPO = { .method = "DELETE",
                                               .path = "/v1/sessions/s?ownr=anna" };
-    static const struct http_request NEW[] = {
-        { .path = "/v1/sessions?owner=bert", .body = "{\"model\":\"sdpa\"}" },
+    static const struct http_request NEW = { .path = "/v1/sessions?owner=bert",
+                                             .body = "{\"model\":\"sdpa\"}" };
+    static const struct http_request PUT[] = {
         { .method = "PUT", .path = "/v1/sessions/new?owner=bert", .body = "" },
+        { .method = "PUT", .path = "/v1/sessions/new?owner=nobody", .body = "" },
     };
     static const struct http_request CALL = { .path = "/v1/sessions/s/attention?owner=bert",
                                               .body = "{\"query\":[[1]],\"key\":[[1]]}" };
@@ -145,9 +147,10 @@ TEST(owner_said)
     assert_non_null(strstr(response.body, JSON("code":"conflict","pointer":"/requests/2/session")));
     http_response_free(&response);
     key_expect_refused(&own, "all", &TYPO, 400, "field", "unknown parameter 'ownr'");
-    for (int i = 0; i < 2; i++)
-        key_expect_refused(&own, "all", &NEW[i], 400, "field",
-                           "owner is 'bert'; a new session is for the key that makes it");
+    key_expect_refused(&own, "all", &NEW, 400, "field",
+                       "owner is 'bert'; a new session is for the key that makes it");
+    key_expect_refused(&own, "anna", &PUT[0], 403, "scope", "sessions:all");
+    key_expect_refused(&own, "all", &PUT[1], 404, "not_found", "no key has this name here");
     EXPECT("all", &END_OF_ANNA, 204);
     key_expect_refused(&own, "all", &END_OF_ANNA, 410, "gone", "was deleted");
     key_expect_refused(&own, "all", &END, 409, "conflict", "'bert', 'anna'");

@@ -166,6 +166,8 @@ static const struct openapi_call calls[] = {
     { "POST", "/v1/sessions", NULL, 400, "{\"model\":\"demo\",\"dtype\":\"int4\"}", NULL },
     { "POST", "/v1/sessions", NULL, 404, "{\"model\":\"nobody\"}", NULL },
     { "GET", "/v1/sessions", NULL, 200, NULL, NULL },
+    { "POST", "/v1/sessions:drain", NULL, 200, "{}", NULL },
+    { "POST", "/v1/sessions:drain", NULL, 400, "{\"to\":\"http://elsewhere\"}", NULL },
     { "POST", P "/attention", "/v1/sessions/s/attention", 200, "{\"input\":[[1,0,0]],\"at\":0}",
       NULL },
     { "POST", P "/attention", "/v1/sessions/s/attention", 200, "{" QUERY "}", AS_FILE },

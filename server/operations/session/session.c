@@ -75,6 +75,8 @@ void session_release(struct session *session)
         session_memory_give_back(session->budget, session->account, session->own_bytes);
     access_account_release(session->account);
     free(atomic_load(&session->saved));
+    if (atomic_load(&session->end) != SESSION_MOVED)
+        free(session->digest);
     free(session);
 }
 

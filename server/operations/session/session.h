@@ -37,7 +37,13 @@ struct session_layer {
 };
 
 /* Why a session is not there any more. */
-enum session_end { SESSION_LIVES, SESSION_DELETED, SESSION_EXPIRED, SESSION_EVICTED };
+enum session_end {
+    SESSION_LIVES,
+    SESSION_DELETED,
+    SESSION_EXPIRED,
+    SESSION_EVICTED,
+    SESSION_MOVED, /* to another daemon, which moved_to names */
+};
 
 struct session_ticket;
 
@@ -57,6 +63,8 @@ struct session_place {
 struct session {
     _Atomic int holders;
     char id[SESSION_NAME_MAX + 1];
+    _Atomic bool is_evictable;      /* may end when memory is short */
+    _Atomic bool stays;             /* it could not be moved (session_mover.h) */
     struct access_account *account; /* of the key that made it, held; NULL: no keys are in use */
     struct model *model;            /* retained */
     enum attn_dtype dtype;          /* of its keys and values */
@@ -66,8 +74,11 @@ struct session {
                                    the first; window 0: all */
     int64_t created_ns;         /* clock_now_ns() */
     _Atomic int64_t ttl_ns;     /* from its last use on */
-    _Atomic bool is_evictable;  /* may end when memory is short */
     _Atomic int64_t used_ns;
+    union {
+        char *digest; /* of the file that it was made of, malloc'd; NULL: of none */
+        const struct fault_place *moved_to; /* once end is SESSION_MOVED */
+    };
     struct session_budget *budget; /* that own_bytes are counted in; NULL: in none */
     size_t own_bytes;              /* of session_count_own() */
     _Atomic(char *) saved; /* path of the file that it was loaded from, malloc'd; NULL: none */

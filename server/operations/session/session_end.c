@@ -22,35 +22,72 @@ static uint32_t hash_of(const char *id)
     return hash;
 }
 
+bool session_ended_init(struct session_ended *ended, int64_t capacity)
+{
+    *ended = (struct session_ended){ .capacity = capacity };
+    ended->all = calloc((size_t)capacity, sizeof *ended->all);
+    ended->hashes = calloc((size_t)capacity, sizeof *ended->hashes);
+    if (ended->all && ended->hashes)
+        return true;
+    session_ended_free(ended);
+    return false;
+}
+
+void session_ended_free(struct session_ended *ended)
+{
+    free(ended->all);
+    free(ended->hashes);
+    *ended = (struct session_ended){ .count = 0 };
+}
+
 static void ended_add(struct session_ended *ended, const struct session *session,
                       enum session_end why)
 {
-    const int64_t number = ended->count++ % SESSION_ENDED_MAX;
+    const int64_t number = ended->count++ % ended->capacity;
+    struct session_ended_entry *entry = &ended->all[number];
     ended->hashes[number] = hash_of(session->id);
-    text_copy(ended->all[number].id, sizeof ended->all[number].id, session->id);
-    text_copy(ended->all[number].account, sizeof ended->all[number].account,
-              session->account ? session->account->name : "");
-    ended->all[number].why = why;
+    text_copy(entry->id, sizeof entry->id, session->id);
+    text_copy(entry->account, sizeof entry->account, session_owner(session));
+    entry->ending = (struct session_ending){ why, why == SESSION_MOVED ? session->moved_to : NULL };
 }
 
-enum session_end session_ended_why(const struct session_ended *ended, const char *id,
-                                   const char *account)
+/* The last one of that id and name of a key; NULL: there is none. */
+static struct session_ended_entry *ended_find(const struct session_ended *ended, const char *id,
+                                              const char *account)
 {
     const uint32_t hash = hash_of(id);
-    const int64_t oldest = ended->count > SESSION_ENDED_MAX ? ended->count - SESSION_ENDED_MAX : 0;
+    const int64_t oldest = ended->count > ended->capacity ? ended->count - ended->capacity : 0;
     for (int64_t i = ended->count - 1; i >= oldest; i--) {
-        const int64_t number = i % SESSION_ENDED_MAX;
+        const int64_t number = i % ended->capacity;
         if (ended->hashes[number] == hash && strcmp(ended->all[number].id, id) == 0
             && strcmp(ended->all[number].account, account) == 0)
-            return ended->all[number].why;
+            return &ended->all[number];
     }
-    return SESSION_LIVES;
+    return NULL;
+}
+
+/* One that has moved had lived after all of its id that ended. */
+struct session_ending session_ended_why(const struct session_store *store, const char *id,
+                                        const char *account)
+{
+    const struct session_ended_entry *entry = ended_find(&store->moved, id, account);
+    if (!entry)
+        entry = ended_find(&store->ended, id, account);
+    return entry ? entry->ending : (struct session_ending){ .why = SESSION_LIVES };
+}
+
+void session_ended_forget_moved(struct session_store *store, const struct session *session)
+{
+    struct session_ended_entry *entry =
+        ended_find(&store->moved, session->id, session_owner(session));
+    if (entry)
+        entry->id[0] = '\0';
 }
 
 const char *session_ended_next(const struct session_ended *ended, const char *id, int64_t *next)
 {
     const uint32_t hash = hash_of(id);
-    const int64_t end = ended->count < SESSION_ENDED_MAX ? ended->count : SESSION_ENDED_MAX;
+    const int64_t end = ended->count < ended->capacity ? ended->count : ended->capacity;
     while (*next < end) {
         const int64_t number = (*next)++;
         if (ended->hashes[number] == hash && strcmp(ended->all[number].id, id) == 0)
@@ -59,15 +96,27 @@ const char *session_ended_next(const struct session_ended *ended, const char *id
     return NULL;
 }
 
-bool session_ended_fault(const char *id, enum session_end why, struct fault *fault)
+static bool moved_fault(const char *id, const struct fault_place *place, struct fault *fault)
 {
+    fault_set(fault, FAULT_MOVED, "session '%.64s' has moved to %s%s%s%s: send the request there",
+              id, place->url, place->replica[0] ? " (replica '" : "", place->replica,
+              place->replica[0] ? "')" : "");
+    fault->place = place;
+    return false;
+}
+
+bool session_ended_fault(const char *id, const struct session_ending *ending, struct fault *fault)
+{
+    if (ending->why == SESSION_MOVED)
+        return moved_fault(id, ending->place, fault);
     static const char *const WORDS[] = {
         [SESSION_LIVES] = "has ended",
         [SESSION_DELETED] = "was deleted",
         [SESSION_EXPIRED] = "has expired: nobody used it for its ttl",
         [SESSION_EVICTED] = "was evicted: memory was short, and it was made evictable",
     };
-    return fault_set(fault, FAULT_GONE, "session '%.64s' %s; make a new one", id, WORDS[why]);
+    return fault_set(fault, FAULT_GONE, "session '%.64s' %s; make a new one", id,
+                     WORDS[ending->why]);
 }
 
 /* ------------------------------------------------------------------- their places -- */
@@ -119,7 +168,7 @@ void session_store_take_from_place(struct session_store *store, struct session *
 void session_store_take_out(struct session_store *store, struct session *session,
                             enum session_end why)
 {
-    ended_add(&store->ended, session, why);
+    ended_add(why == SESSION_MOVED ? &store->moved : &store->ended, session, why);
     atomic_store(&session->end, (int)why);
     session_store_take_from_place(store, session);
 }

@@ -222,6 +222,11 @@ struct session *session_file_make(const struct session_file_read *read, struct m
     session->first_keys = read->first_keys;
     session->ttl_ns = read->ttl_ns;
     session->is_evictable = read->is_evictable;
+    session->digest = read->digest ? strdup(read->digest) : NULL;
+    if (read->digest && !session->digest) {
+        session_release(session);
+        return fault_no_memory(fault), NULL;
+    }
     for (int64_t i = 0; i < read->layer_count; i++) {
         session->layers[i].rows.account = account;
         if (!fill(session, &session->layers[i], &read->layers[i], store, fault)) {

@@ -37,7 +37,7 @@ static bool need_text(const struct session_file_read *read, const char *key, con
 /* Whether a key is left out of a file that somebody else made. */
 static bool lacks(const struct session_file_read *read, const char *key)
 {
-    return !read->is_sealed && !find_text(read, key);
+    return !read->digest && !find_text(read, key);
 }
 
 /* A whole number as the writer writes it: without sign, blank or leading zero. */
@@ -186,7 +186,7 @@ static bool read_settings(struct session_file_read *read, struct fault *fault)
 {
     read->kv_len_max = INT64_MAX;
     read->owner = find_text(read, "owner");
-    read->is_sealed = find_text(read, SESSION_FILE_KEY_DIGEST) != NULL;
+    read->digest = find_text(read, SESSION_FILE_KEY_DIGEST);
     return need_text(read, "model", &read->model_name, fault)
            && (lacks(read, "model_sha256")
                || need_text(read, "model_sha256", &read->model_identity, fault))
@@ -657,6 +657,15 @@ bool session_file_check_sum(const struct session_file_read *read, int64_t tensor
         entry->name);
 }
 
+bool session_file_check_id(const struct session_file_read *read, const char *id,
+                           struct fault *fault)
+{
+    const size_t length = strlen(read->model_name);
+    const bool is_sequence = strncmp(id, read->model_name, length) == 0 && id[length] == ':'
+                             && session_is_id(id + length + 1);
+    return is_sequence || session_id_check(id, fault);
+}
+
 bool session_file_check_sums(const struct session_file_read *read, struct fault *fault)
 {
     for (int64_t i = 0; i < read->tensor_count; i++)
@@ -676,7 +685,7 @@ bool session_file_read(struct session_file_read *read, const void *bytes, size_t
     arena_init(&read->arena, SIZE_MAX);
     read->arena.memory = memory;
     if (check_version(read, fault) && check_keys(read, fault) && read_settings(read, fault)
-        && read_tensors(read, fault) && (!read->is_sealed || check_digest(read, fault)))
+        && read_tensors(read, fault) && (!read->digest || check_digest(read, fault)))
         return true;
     session_file_read_free(read);
     return false;

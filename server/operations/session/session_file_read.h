@@ -27,7 +27,7 @@ struct session_file_layer {
 struct session_file_read {
     struct safetensors file;
     struct arena arena;
-    bool is_sealed; /* it has a digest: then nothing may be missing */
+    const char *digest; /* NULL: it has none; else nothing may be missing */
     const char *model_name;
     const char *model_identity; /* NULL: not said */
     const char *id, *owner;     /* that it had; NULL: none */
@@ -46,6 +46,11 @@ struct session_file_read {
 bool session_file_read(struct session_file_read *read, const void *bytes, size_t size,
                        struct memory_share *memory, struct fault *fault);
 void session_file_read_free(struct session_file_read *read); /* a zeroed struct is fine */
+
+/* Whether a session of the file may have this id: one of a client's, or MODEL:ID of a sequence;
+ * else the fault is option, at /id. */
+bool session_file_check_id(const struct session_file_read *read, const char *id,
+                           struct fault *fault);
 
 /* Whether the numbers of one tensor, of tensor_count, are those that its checksum was made of, and
  * such as the daemon writes. */

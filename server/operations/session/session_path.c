@@ -54,3 +54,23 @@ bool session_path_check_new(const struct exchange *exchange, struct fault *fault
                          owner);
     return exchange_check_query(exchange, NULL, 0, fault);
 }
+
+bool session_path_read_owner(const struct exchange *exchange, struct access_keys *keys,
+                             struct access_key **owner, struct fault *fault)
+{
+    char name[NAME_BYTES];
+    *owner = NULL;
+    if (!check_names(exchange, fault))
+        return false;
+    if (!read_owner(exchange, name))
+        return true;
+    if (!keys)
+        return fault_set(fault, FAULT_FIELD, "owner is '%.64s'; no keys are in use here (--keys)",
+                         name);
+    if (!access_check_scope(exchange_key(exchange), ACCESS_SESSIONS_ALL, fault))
+        return false;
+    *owner = access_keys_find_name(keys, name);
+    return *owner
+           || fault_set(fault, FAULT_NOT_FOUND, "owner is '%.64s'; no key has this name here",
+                        name);
+}

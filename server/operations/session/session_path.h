@@ -3,6 +3,7 @@
 #ifndef ATTND_SESSION_PATH_H
 #define ATTND_SESSION_PATH_H
 
+#include "access/access_keys.h"
 #include "http/http.h"
 #include "operations/session/session_store.h"
 
@@ -21,5 +22,10 @@ struct session *session_path_find_to_call(const struct exchange *exchange,
 /* Whether the path of a request that makes a session has no parameter: the session is for the key
  * that asks. */
 bool session_path_check_new(const struct exchange *exchange, struct fault *fault);
+
+/* The same, but a key with the scope sessions:all may name the key that the session is for. *owner
+ * is that key, held for the caller; NULL: nobody is named. keys NULL: none are in use. */
+bool session_path_read_owner(const struct exchange *exchange, struct access_keys *keys,
+                             struct access_key **owner, struct fault *fault);
 
 #endif

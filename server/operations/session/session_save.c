@@ -256,23 +256,14 @@ static bool add(const struct restore *restore, const struct session_file_read *r
     return session_store_add(restore->sessions, session, read->id, key, fault);
 }
 
-/* That of a client, or MODEL:ID of a sequence. */
-static bool check_id(const struct session_file_read *read, struct fault *fault)
-{
-    const size_t length = strlen(read->model_name);
-    if (!read->id)
-        return fault_set(fault, FAULT_FIELD, "session is missing in __metadata__");
-    const bool is_sequence = strncmp(read->id, read->model_name, length) == 0
-                             && read->id[length] == ':' && session_is_id(read->id + length + 1);
-    return is_sequence || session_id_check(read->id, fault);
-}
-
 static bool make(const struct restore *restore, const struct session_file_read *read,
                  const char *path, struct fault *fault)
 {
     struct access_key *key;
     struct model *model;
-    if (!check_id(read, fault) || !session_file_check_sums(read, fault)
+    if (!read->id)
+        return fault_set(fault, FAULT_FIELD, "session is missing in __metadata__");
+    if (!session_file_check_id(read, read->id, fault) || !session_file_check_sums(read, fault)
         || !find_owner(restore, read->owner, &key, fault))
         return false;
     bool good = session_store_takes(restore->sessions, read->id, key, fault)

@@ -24,6 +24,10 @@ struct session_store *session_store_create(size_t bytes_max, int64_t count_max, 
     struct session_store *store = calloc(1, sizeof *store);
     if (!store)
         return NULL;
+    if (!session_ended_init(&store->ended, SESSION_ENDED_MAX)) {
+        free(store);
+        return NULL;
+    }
     pthread_mutex_init(&store->mutex, NULL);
     store->budget.bytes_max = bytes_max;
     store->count_max = count_max;
@@ -48,6 +52,8 @@ void session_store_free(struct session_store *store)
     }
     session_places_free(&store->places);
     session_store_free_unloaded(store);
+    session_ended_free(&store->ended);
+    session_ended_free(&store->moved);
     pthread_mutex_destroy(&store->mutex);
     free(store);
 }
@@ -116,6 +122,7 @@ static bool put(struct session_store *store, struct session *session, struct fau
     }
     if (session->account)
         session->account->sessions++;
+    session_ended_forget_moved(store, session);
     metrics_gauge_add(METRICS_SESSIONS, 1);
     return true;
 }
@@ -194,22 +201,59 @@ bool session_store_takes(struct session_store *store, const char *wanted,
     return good;
 }
 
-bool session_store_delete(struct session_store *store, struct session *session, struct fault *fault)
+/* Ends a session that was found, if it is still there; place is that of one that moves. */
+static bool end(struct session_store *store, struct session *session, enum session_end why,
+                const struct fault_place *place, struct fault *fault)
 {
     if (!session_store_remove_file(session, fault))
         return false;
     pthread_mutex_lock(&store->mutex);
     const bool is_there = session_store_at(store, session->id, session_owner(session)) == session;
+    if (is_there && why == SESSION_MOVED) {
+        free(session->digest);
+        session->moved_to = place;
+    }
     if (is_there)
-        session_store_take_out(store, session, SESSION_DELETED);
-    const enum session_end why = (enum session_end)atomic_load(&session->end);
+        session_store_take_out(store, session, why);
+    struct session_ending ending = { .why = (enum session_end)atomic_load(&session->end) };
+    if (ending.why == SESSION_MOVED)
+        ending.place = session->moved_to;
     pthread_mutex_unlock(&store->mutex);
+    if (ending.why == SESSION_LIVES)
+        ending.why = SESSION_DELETED;
     if (!is_there)
-        return session_ended_fault(session->id, why == SESSION_LIVES ? SESSION_DELETED : why,
-                                   fault);
+        return session_ended_fault(session->id, &ending, fault);
     session_store_drop_unloaded(store, session);
     session_release(session);
     return true;
+}
+
+bool session_store_delete(struct session_store *store, struct session *session, struct fault *fault)
+{
+    return end(store, session, SESSION_DELETED, NULL, fault);
+}
+
+bool session_store_move(struct session_store *store, struct session *session,
+                        const struct fault_place *place, struct fault *fault)
+{
+    const int64_t most =
+        store->count_max < SESSION_MOVED_MAX ? store->count_max : SESSION_MOVED_MAX;
+    pthread_mutex_lock(&store->mutex);
+    const bool has_room = store->moved.capacity > 0 || session_ended_init(&store->moved, most);
+    pthread_mutex_unlock(&store->mutex);
+    return has_room ? end(store, session, SESSION_MOVED, place, fault) : fault_no_memory(fault);
+}
+
+struct session *session_store_made_of(struct session_store *store, const char *id,
+                                      const char *owner, const char *digest)
+{
+    pthread_mutex_lock(&store->mutex);
+    struct session *session = session_store_at(store, id, owner);
+    const bool is_of = session && session->digest && strcmp(session->digest, digest) == 0;
+    if (is_of)
+        session_hold(session);
+    pthread_mutex_unlock(&store->mutex);
+    return is_of ? session : NULL;
 }
 
 void session_store_sort(struct session_store *store)
@@ -385,6 +429,8 @@ static struct owners owners_of(struct session_store *store, const char *id)
     const char *name;
     for (int64_t i = 0; !owners.has_more && (name = session_ended_next(&store->ended, id, &i));)
         add_owner(&owners, name);
+    for (int64_t i = 0; !owners.has_more && (name = session_ended_next(&store->moved, id, &i));)
+        add_owner(&owners, name);
     return owners;
 }
 
@@ -405,9 +451,9 @@ static bool is_of_several(const struct owners *owners, const char *id, struct fa
 static bool not_there(const struct session_store *store, const char *id, const char *owner,
                       bool is_own, struct fault *fault)
 {
-    const enum session_end why = session_ended_why(&store->ended, id, owner);
-    if (why != SESSION_LIVES)
-        return session_ended_fault(id, why, fault);
+    const struct session_ending ending = session_ended_why(store, id, owner);
+    if (ending.why != SESSION_LIVES)
+        return session_ended_fault(id, &ending, fault);
     return is_own ? fault_set(fault, FAULT_NOT_FOUND, "there is no session '%.64s'", id)
                   : fault_set(fault, FAULT_NOT_FOUND, "there is no session '%.64s' of '%.64s'", id,
                               owner);
@@ -415,8 +461,10 @@ static bool not_there(const struct session_store *store, const char *id, const c
 
 bool session_store_check(const struct session *session, struct fault *fault)
 {
-    const enum session_end why = (enum session_end)atomic_load(&session->end);
-    return why == SESSION_LIVES || session_ended_fault(session->id, why, fault);
+    struct session_ending ending = { .why = (enum session_end)atomic_load(&session->end) };
+    if (ending.why == SESSION_MOVED)
+        ending.place = session->moved_to;
+    return ending.why == SESSION_LIVES || session_ended_fault(session->id, &ending, fault);
 }
 
 /* ---------------------------------------------------------------------- whose it is -- */
@@ -429,7 +477,7 @@ static const char *settle_owner(struct session_store *store, const char *id, con
     if (said)
         return said;
     if (!key || !access_key_may(key, ACCESS_SESSIONS_ALL) || session_store_at(store, id, own)
-        || session_ended_why(&store->ended, id, own) != SESSION_LIVES)
+        || session_ended_why(store, id, own).why != SESSION_LIVES)
         return own;
     const struct owners owners = owners_of(store, id);
     if (owners.count > 1) {
@@ -464,7 +512,7 @@ struct session *session_store_look(struct session_store *store, const char *id, 
     struct session *session = find(store, id, owner, key, fault);
     if (session && session_is_expired(session, clock_now_ns())) {
         session_store_take_out(store, session, SESSION_EXPIRED);
-        session_ended_fault(id, SESSION_EXPIRED, fault);
+        session_ended_fault(id, &(struct session_ending){ .why = SESSION_EXPIRED }, fault);
         expired = session;
         session = NULL;
     }

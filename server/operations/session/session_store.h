@@ -2,16 +2,17 @@
  *
  * A session is for the name that made it; other keys get 404, as if it did not exist, unless they
  * have the scope sessions:all. The store knows the last SESSION_ENDED_MAX ids that ended, and
- * why: those are gone (410), all others are not found (404). Sessions end by their time from the
- * last use on, by their owner, and, where they were made evictable, least recently used first when
- * memory is short; by nothing else. */
+ * why: those are gone (410), all others are not found (404). Of sessions that have moved to another
+ * daemon it knows the last SESSION_MOVED_MAX, or as many as there may be. Sessions end by their
+ * time from the last use on, by their owner, and, where they were made evictable, least recently
+ * used first when memory is short; by nothing else. */
 #ifndef ATTND_SESSION_STORE_H
 #define ATTND_SESSION_STORE_H
 
 #include "access/access_key.h"
 #include "operations/session/session.h"
 
-enum { SESSION_ENDED_MAX = 8192 };
+enum { SESSION_ENDED_MAX = 8192, SESSION_MOVED_MAX = 131072 };
 
 /* Of a session's file on disk (host/file_save.h), and of its directory in faults. */
 enum { SESSION_FILE_MODE = 0600 };
@@ -83,6 +84,17 @@ bool session_store_check(const struct session *session, struct fault *fault);
 /* Ends a session that was found, for its owner. False, with the fault gone: it has ended. */
 bool session_store_delete(struct session_store *store, struct session *session,
                           struct fault *fault);
+
+/* The session is elsewhere now: calls of it, also those that wait for their turn, are told the
+ * place (moved), which stays until the daemon ends. For who has its turn. False, with the fault:
+ * its file cannot be removed, or no memory, and it stays; or gone: it has ended. */
+bool session_store_move(struct session_store *store, struct session *session,
+                        const struct fault_place *place, struct fault *fault);
+
+/* Whether the owner's session of that id was made of the file with this digest; then it is held for
+ * the caller. NULL: there is none, or it was not. */
+struct session *session_store_made_of(struct session_store *store, const char *id,
+                                      const char *owner, const char *digest);
 
 /* Ends evictable sessions that no call holds where so many bytes have no room, the least recently
  * used first, and none whose end would not help. False, and none ends: all of

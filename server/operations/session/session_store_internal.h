@@ -11,15 +11,22 @@
 
 struct session_unloaded;
 
-/* The last SESSION_ENDED_MAX sessions that ended, and why. Zeroed: none. */
+/* Why a session is not there any more. */
+struct session_ending {
+    enum session_end why;            /* SESSION_LIVES: it is not known */
+    const struct fault_place *place; /* of SESSION_MOVED */
+};
+
+/* The last sessions that ended, and why. Zeroed: none. */
 struct session_ended {
-    struct {
+    struct session_ended_entry {
         char id[SESSION_NAME_MAX + 1];
         char account[ACCESS_NAME_MAX + 1]; /* "": no keys were in use */
-        enum session_end why;
-    } all[SESSION_ENDED_MAX];
-    uint32_t hashes[SESSION_ENDED_MAX]; /* of their ids: a search reads these alone */
-    int64_t count;                      /* ever */
+        struct session_ending ending;
+    } * all;          /* [capacity] */
+    uint32_t *hashes; /* [capacity], of their ids: a search reads these alone */
+    int64_t capacity;
+    int64_t count; /* ever */
 };
 
 struct session_store {
@@ -27,7 +34,8 @@ struct session_store {
     void *by_id;                               /* tsearch(3): by id, then by the owner's name */
     struct session_places places;              /* of all */
     LIST_OF(struct session_unloaded) unloaded; /* session files that could not be loaded */
-    struct session_ended ended;
+    struct session_ended ended; /* by their time, their owner, or for lack of memory */
+    struct session_ended moved; /* elsewhere; one that is here again is in it no more */
     struct session_budget budget;
     int64_t count_max;
     const char *replica; /* or NULL */
@@ -41,13 +49,20 @@ const char *session_owner_of_key(const struct access_key *key);
 int session_store_compare(const void *a, const void *b);
 
 /* Sets the fault gone, with the reason; false. */
-bool session_ended_fault(const char *id, enum session_end why, struct fault *fault);
+bool session_ended_fault(const char *id, const struct session_ending *ending, struct fault *fault);
 
 /* -------------------------------------------------------------- under the mutex -- */
 
-/* Why the last session of that id and name of a key ended; SESSION_LIVES: it is not known. */
-enum session_end session_ended_why(const struct session_ended *ended, const char *id,
-                                   const char *account);
+/* Room for so many; false: no memory. */
+bool session_ended_init(struct session_ended *ended, int64_t capacity);
+void session_ended_free(struct session_ended *ended); /* a zeroed struct is fine */
+
+/* Why the last session of that id and name of a key ended. */
+struct session_ending session_ended_why(const struct session_store *store, const char *id,
+                                        const char *account);
+
+/* The session is here again. */
+void session_ended_forget_moved(struct session_store *store, const struct session *session);
 
 /* The name of a key that had a session of that id, from the place *next on, which it moves on; from
  * 0 on, all of them, perhaps twice. NULL: no more. */

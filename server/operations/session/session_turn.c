@@ -2,9 +2,12 @@
  * sessions are taken in one of them. */
 #include "operations/session/session_turn.h"
 
+#include "base/clock.h"
+
 #include <pthread.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t thread_may_go = PTHREAD_COND_INITIALIZER;
 
 void session_turn_take(struct session_turn *turn)
 {
@@ -38,6 +41,17 @@ bool session_turn_has_come(struct session_turn *turn)
     return come;
 }
 
+bool session_turn_wait(struct session_turn *turn, int64_t deadline_ns)
+{
+    const struct timespec until = clock_timespec(deadline_ns);
+    pthread_mutex_lock(&mutex);
+    bool come;
+    while (!(come = has_come(turn)) && clock_now_ns() < deadline_ns)
+        pthread_cond_clockwait(&thread_may_go, &mutex, CLOCK_MONOTONIC, &until);
+    pthread_mutex_unlock(&mutex);
+    return come;
+}
+
 /* Claims the job of a call that waits and whose turn has come, under the mutex: the call takes part
  * in its lists, so it has not left. */
 static struct session_turn *claim_first(const struct session *session)
@@ -55,6 +69,8 @@ static void give_back(struct session_ticket *ticket)
     pthread_mutex_lock(&mutex);
     struct session *session = ticket->session;
     LIST_TAKE_OUT(&session->tickets, ticket, in_session);
+    if (session->tickets.first && !session->tickets.first->turn->job)
+        pthread_cond_broadcast(&thread_may_go);
     struct session_turn *next = claim_first(session);
     struct scheduler *scheduler = next ? next->scheduler : NULL;
     struct job *job = next ? next->job : NULL;

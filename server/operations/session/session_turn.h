@@ -21,7 +21,7 @@ struct session_ticket {
 /* What one call waits for. Zeroed: nothing. */
 struct session_turn {
     struct scheduler *scheduler;
-    struct job *job;
+    struct job *job;                /* NULL: a thread waits, with session_turn_wait() */
     struct session_ticket *tickets; /* [count], the caller's, with their sessions set */
     int64_t count;
     bool is_taken; /* the tickets are in their lists */
@@ -34,6 +34,10 @@ void session_turn_take(struct session_turn *turn);
 /* In stage_tasks() of the job: whether its turn has come. Where it has not, the job is continued
  * with one task when it comes. */
 bool session_turn_has_come(struct session_turn *turn);
+
+/* Waits until the turn of a thread without a job has come; false: the deadline came first, by
+ * clock_now_ns(). */
+bool session_turn_wait(struct session_turn *turn, int64_t deadline_ns);
 
 /* Gives the tickets back, whether its turn had come or not; the next waiting call then
  * continues. In
