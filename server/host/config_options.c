@@ -77,7 +77,7 @@ const struct config_option CONFIG_OPTIONS[] = {
       FIELD(workers), 1, 64 },
     { "pin-workers", CONFIG_SWITCH, "", NULL, "bind each worker to one CPU", FIELD(pin_workers), 0,
       0 },
-    { "kernels", CONFIG_TEXT, KERNELS, NULL, "what computes attention; unset: the best there is",
+    { "kernels", CONFIG_TEXT, KERNELS, NULL, "what computes attention; unset: the best",
       FIELD(kernels), 0, 0 },
     { "precision", CONFIG_CHOICE, "highest|high|medium", "highest",
       "of products in parts, unless a call or model says", FIELD(precision), 0, 0 },
