@@ -58,12 +58,24 @@ static bool read_id(struct header_scan *scan, struct batch_line *line)
     return true;
 }
 
+/* Returns p moved past what is no string and no bracket. */
+static const char *pass_plain(const char *p, const char *end)
+{
+    static const bool STOPS[256] = {
+        ['"'] = true, ['['] = true, [']'] = true, ['{'] = true, ['}'] = true
+    };
+    while (p < end && !STOPS[(unsigned char)*p])
+        p++;
+    return p;
+}
+
 /* Moves past an object, whose brackets match; p is at the first one. */
 static bool pass_object(struct json_scan *scan)
 {
     char open[BODY_DEPTH_MAX];
     int depth = 0;
     do {
+        scan->p = pass_plain(scan->p, scan->end);
         const char c = json_scan_peek(scan);
         if (scan->p == scan->end)
             return json_scan_expected(scan, open[depth - 1] == '{' ? "'}'" : "']'");

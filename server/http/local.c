@@ -72,7 +72,8 @@ struct exchange *local_open(struct local *local, const struct local_request *req
     if (strcmp(exchange->request_id, request->id) != 0)
         exchange_set_request_id(exchange, request->other_id);
     exchange->body_announced = request->body.size;
-    exchange_receive(exchange, request->body.data, request->body.size, local->body_bytes_max);
+    if (request->body.size > 0)
+        exchange_receive(exchange, request->body.data, request->body.size, local->body_bytes_max);
     memory_body_is_whole(&exchange->memory);
     *fault = exchange->fault;
     return exchange;

@@ -281,6 +281,8 @@ static bool is_over_when_killed(unsigned *seed, double seconds)
     kill(child, SIGKILL);
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
+    if (WIFEXITED(status))
+        assert_int_equal(WEXITSTATUS(status), 3);
     return WIFEXITED(status);
 }
 
