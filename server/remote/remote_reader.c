@@ -85,6 +85,18 @@ static void take_retry_after(struct remote_reader *reader, const char *value, si
             seconds < REMOTE_RETRY_AFTER_MAX_S ? (int)seconds : REMOTE_RETRY_AFTER_MAX_S;
 }
 
+/* It becomes a header of answers: one that has other characters than visible ones is none. */
+static void take_replica(struct remote_reader *reader, const char *value, size_t size)
+{
+    if (size >= REMOTE_REPLICA_MAX)
+        return;
+    for (size_t i = 0; i < size; i++)
+        if (value[i] <= ' ' || value[i] > '~')
+            return;
+    memcpy(reader->replica, value, size);
+    reader->replica[size] = '\0';
+}
+
 static bool take_header(struct remote_reader *reader)
 {
     const char *line = reader->line, *end = line + reader->line_used;
@@ -109,10 +121,8 @@ static bool take_header(struct remote_reader *reader)
         take_retry_after(reader, value, size);
     else if (is_word(line, name_size, "Connection") && !is_word(value, size, "keep-alive"))
         reader->closes = true;
-    else if (is_word(line, name_size, "Attnd-Replica") && size < REMOTE_REPLICA_MAX) {
-        memcpy(reader->replica, value, size);
-        reader->replica[size] = '\0';
-    }
+    else if (is_word(line, name_size, "Attnd-Replica"))
+        take_replica(reader, value, size);
     return true;
 }
 

@@ -63,6 +63,18 @@ TEST(by_length)
     assert_string_equal(reader.replica, "attnd-1");
 }
 
+/* The name goes into a header of answers and into messages. */
+TEST(names_that_are_none)
+{
+    static const char *const NAMES[] = { "a\rSet-Cookie: b", "a b", "a\tb", "a\x7f", "\xc3\xa4" };
+    char text[128];
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++) {
+        snprintf(text, sizeof text, OK "Attnd-Replica: %s\r\nContent-Length: 0\r\n\r\n", NAMES[i]);
+        expect(text, 200, "", false);
+        assert_string_equal(reader.replica, "");
+    }
+}
+
 TEST(in_chunks)
 {
     expect(OK "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\n\r\n", 200,
