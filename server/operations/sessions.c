@@ -371,7 +371,11 @@ static bool change_session(struct change *change, struct fault *fault)
 {
     struct session *session = change->session;
     const struct session_settings *settings = &change->settings;
-    (void)fault;
+    if (settings->is_evictable && session->elsewhere)
+        return fault_set_at(fault, "/evictable", FAULT_OPTION,
+                            "evictable is true; session '%s' is spread, and its end would make no "
+                            "room here",
+                            session->id);
     session_store_set(change->call.service->sessions, session,
                       settings->ttl_ns > 0 ? settings->ttl_ns : session->ttl_ns,
                       settings->has_evictable ? settings->is_evictable : session->is_evictable);

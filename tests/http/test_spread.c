@@ -248,6 +248,13 @@ TEST(settings_that_do_not_go_with_it)
         answer_refused(&client, "/v1/sessions", BODIES[i][0], 400, "option", BODIES[i][1]);
     answer_refused(&peer_clients[0], "/v1/sessions",
                    JSON({"model":"sdpa","spread":true}), 400, "option", "/spread");
+    session_make(&client, JSON({"model":"sdpa","id":"x","spread":true}));
+    struct http_response response =
+        http_client_send(&client, &(struct http_request){ .method = "PATCH",
+                                                          .path = "/v1/sessions/x",
+                                                          .body = JSON({"evictable":true}) });
+    answer_expect_fault(&response, 400, "option", "/evictable");
+    http_response_free(&response);
 }
 
 TEST(faults_of_a_call_are_those_of_one_daemon)
