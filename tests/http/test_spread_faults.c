@@ -175,6 +175,31 @@ TEST(waiting_holds_no_worker)
     cJSON_Delete(session_post(&client, "x", "attention", ASK, 200));
 }
 
+/* Renewals of its parts keep all lines to the silent peer: rows go to the other one all the same.
+ */
+TEST(a_silent_peer_does_not_keep_rows_from_the_other)
+{
+    begin(NULL, NULL, (const char *const[]){ "--peer-ttl", "4s", NULL });
+    session_make(&client, JSON({"model":"sdpa","id":"x","spread":true,"spread_rows":1}));
+    for (int i = 0; i < 8; i++)
+        cJSON_Delete(session_post(&client, "x", "attention", "{" ROWS "}", 200));
+    daemon_freeze(&peers[1]);
+    daemon_pause(2.5); /* they are renewed each second */
+    session_make(&client, JSON({"model":"sdpa","id":"y","spread":true}));
+    struct http_response response = http_client_send(
+        &client,
+        &(struct http_request){ .path = "/v1/sessions/y/attention",
+                                .body = "{" ROWS "}",
+                                .headers = (const char *const[]){ "Content-Type: application/json",
+                                                                  "X-Timeout-Ms: 5000", NULL } });
+    assert_int_equal(response.status, 200);
+    assert_non_null(strstr(response.body, "\"peer\":\"a\""));
+    http_response_free(&response);
+    response = ask_within("1500");
+    spread_expect_lost(&response, "peer 'b'");
+    http_response_free(&response);
+}
+
 TEST(a_full_peer_leaves_rows_to_the_other)
 {
     begin((const char *const[]){ "--session-memory-max", "40KiB", NULL }, NULL, NULL);

@@ -38,6 +38,10 @@ struct spread_lines {
     _Atomic uint64_t number;
     char tag[RANDOM_ID_LENGTH + 1];
     struct spread_queue queues[SPREAD_PEERS_MAX];
+    pthread_t watch;
+    bool is_watched;
+    int64_t watch_ns; /* when the watch wakes by itself */
+    pthread_cond_t watch_sooner;
 };
 
 /* ---------------------------------------------------------------- requests -- */
@@ -87,6 +91,8 @@ void spread_lines_send(struct spread_lines *lines, struct spread_request *reques
     LIST_APPEND(&queue->requests, request, in_queue);
     queue->count++;
     pthread_cond_signal(&queue->come);
+    if (wait && queue->busy + queue->count > SPREAD_LINES && request->deadline_ns < lines->watch_ns)
+        pthread_cond_signal(&lines->watch_sooner);
     pthread_mutex_unlock(&lines->mutex);
 }
 
@@ -116,6 +122,12 @@ static void take_answer(struct spread_request *request, const struct remote_answ
     request->answer_size = answer->size;
 }
 
+static void say_late(struct spread_request *request)
+{
+    request->end = REMOTE_NOT_SENT;
+    snprintf(request->reason, sizeof request->reason, "all connections to it are in use");
+}
+
 static void ask(struct spread_line *line, struct spread_request *request)
 {
     const struct byte_slice body = { request->body, request->body_size };
@@ -128,9 +140,8 @@ static void ask(struct spread_line *line, struct spread_request *request)
                                           .answer_bytes_max = request->answer_bytes_max,
                                           .may_repeat = request->may_repeat };
     struct remote_answer answer;
-    request->end = REMOTE_NOT_SENT;
     if (clock_now_ns() >= request->deadline_ns)
-        snprintf(request->reason, sizeof request->reason, "all connections to it are in use");
+        say_late(request);
     else
         request->end = remote_ask(line->remote, &asked, &answer, request->reason);
     if (request->end == REMOTE_ANSWERED)
@@ -152,6 +163,21 @@ static struct job *answer_wait(struct spread_request *request, struct scheduler 
     return scheduler_claim(wait->scheduler, wait->job) ? wait->job : NULL;
 }
 
+/* Under the mutex, which it leaves where a job goes on. */
+static void end_request(struct spread_lines *lines, struct spread_request *request)
+{
+    struct scheduler *scheduler = NULL;
+    request->line = NULL;
+    request->is_open = false;
+    struct job *job = answer_wait(request, &scheduler);
+    let_go(request);
+    if (!job)
+        return;
+    pthread_mutex_unlock(&lines->mutex);
+    scheduler_continue(scheduler, job, 1);
+    pthread_mutex_lock(&lines->mutex);
+}
+
 /* Under the mutex: a stop ends one request, and the next one may come. */
 static void clear_stop(struct spread_line *line)
 {
@@ -167,7 +193,6 @@ static void clear_stop(struct spread_line *line)
 static void serve(struct spread_line *line, struct spread_queue *queue)
 {
     struct spread_lines *lines = line->lines;
-    struct scheduler *scheduler = NULL;
     struct spread_request *request = queue->requests.first;
     LIST_TAKE_OUT(&queue->requests, request, in_queue);
     queue->count--;
@@ -177,16 +202,8 @@ static void serve(struct spread_line *line, struct spread_queue *queue)
     ask(line, request);
     pthread_mutex_lock(&lines->mutex);
     queue->busy--;
-    request->line = NULL;
-    request->is_open = false;
     clear_stop(line);
-    struct job *job = answer_wait(request, &scheduler);
-    let_go(request);
-    if (!job)
-        return;
-    pthread_mutex_unlock(&lines->mutex);
-    scheduler_continue(scheduler, job, 1);
-    pthread_mutex_lock(&lines->mutex);
+    end_request(lines, request);
 }
 
 static void *line_run(void *context)
@@ -201,6 +218,42 @@ static void *line_run(void *context)
         if (!queue->requests.first)
             break;
         serve(line, queue);
+    }
+    pthread_mutex_unlock(&lines->mutex);
+    return NULL;
+}
+
+/* Under the mutex: of the requests that a job waits for and that no line has, the one whose time
+ * passes first; NULL: there is none. */
+static struct spread_request *next_late(const struct spread_lines *lines)
+{
+    struct spread_request *next = NULL;
+    for (int i = 0; i < lines->peers->count; i++) {
+        struct spread_request *request = lines->queues[i].requests.first;
+        for (; request; request = request->in_queue.next)
+            if (request->wait && (!next || request->deadline_ns < next->deadline_ns))
+                next = request;
+    }
+    return next;
+}
+
+/* Ends requests whose time passes in the queue: a silent peer keeps all its lines for long. */
+static void *watch_run(void *context)
+{
+    struct spread_lines *lines = context;
+    pthread_mutex_lock(&lines->mutex);
+    while (!lines->ends) {
+        struct spread_request *request = next_late(lines);
+        lines->watch_ns = request ? request->deadline_ns : INT64_MAX;
+        if (clock_now_ns() < lines->watch_ns) {
+            const struct timespec until = clock_timespec(lines->watch_ns);
+            pthread_cond_timedwait(&lines->watch_sooner, &lines->mutex, &until);
+            continue;
+        }
+        LIST_TAKE_OUT(&lines->queues[request->peer].requests, request, in_queue);
+        lines->queues[request->peer].count--;
+        say_late(request);
+        end_request(lines, request);
     }
     pthread_mutex_unlock(&lines->mutex);
     return NULL;
@@ -239,7 +292,8 @@ bool spread_lines_start(struct spread_lines *lines, struct fault *fault)
         for (int k = 0; k < SPREAD_LINES; k++)
             if (!start_line(&lines->queues[i].lines[k], lines, i, fault))
                 return false;
-    return true;
+    lines->is_watched = pthread_create(&lines->watch, NULL, watch_run, lines) == 0;
+    return lines->is_watched || fault_set(fault, FAULT_MEMORY, "no thread for the peers");
 }
 
 struct spread_lines *spread_lines_create(const struct spread_peers *peers, struct fault *fault)
@@ -252,6 +306,7 @@ struct spread_lines *spread_lines_create(const struct spread_peers *peers, struc
     }
     lines->peers = peers;
     pthread_mutex_init(&lines->mutex, NULL);
+    clock_init_condition(&lines->watch_sooner);
     for (int i = 0; i < SPREAD_PEERS_MAX; i++)
         pthread_cond_init(&lines->queues[i].come, NULL);
     for (int i = 0; i < peers->count; i++)
@@ -292,6 +347,7 @@ static void end_all(struct spread_lines *lines)
                 remote_stop_set(&queue->lines[k].stop, 1);
         pthread_cond_broadcast(&queue->come);
     }
+    pthread_cond_signal(&lines->watch_sooner);
     pthread_mutex_unlock(&lines->mutex);
 }
 
@@ -304,6 +360,8 @@ void spread_lines_free(struct spread_lines *lines)
     while (!is_idle(lines) && clock_now_ns() < until_ns)
         nanosleep(&step, NULL);
     end_all(lines);
+    if (lines->is_watched)
+        pthread_join(lines->watch, NULL);
     for (int i = 0; i < SPREAD_PEERS_MAX; i++) {
         struct spread_queue *queue = &lines->queues[i];
         for (int k = 0; k < SPREAD_LINES; k++) {
@@ -316,6 +374,7 @@ void spread_lines_free(struct spread_lines *lines)
         remote_trust_free(queue->trust);
         pthread_cond_destroy(&queue->come);
     }
+    pthread_cond_destroy(&lines->watch_sooner);
     pthread_mutex_destroy(&lines->mutex);
     free(lines);
 }
