@@ -18,6 +18,8 @@ static int set_up(void **state)
     assert_non_null(mkdtemp(folder));
     setenv("D", folder, 1);
     setenv("ATTND", daemon_program(), 1);
+    unsetenv("ATTND_TEST_SLOW"); /* of the runner: no flag of the program has this name */
+    unsetenv("ATTND_TEST_SANDBOX");
     shell("mkdir $D/models && awk 'BEGIN { for (i = 0; i < 20000; i++) printf "
           "\"{\\\"custom_id\\\":\\\"r%d\\\",\\\"method\\\":\\\"POST\\\",\\\"url\\\":"
           "\\\"/v1/softmax\\\",\\\"body\\\":{\\\"input\\\":[%d%s]}}\\n\", i, i % 7, "

@@ -272,6 +272,8 @@ static bool is_over_when_killed(unsigned *seed, double seconds)
         const int nowhere = open("/dev/null", O_WRONLY);
         dup2(nowhere, STDOUT_FILENO);
         dup2(nowhere, STDERR_FILENO);
+        unsetenv("ATTND_TEST_SLOW"); /* of the runner: no flag of the program has this name */
+        unsetenv("ATTND_TEST_SANDBOX");
         execl(daemon_program(), "attnd", "batch", requests, "--out", out, "--chunk", "120",
               (char *)NULL);
         _exit(127);
@@ -344,7 +346,9 @@ TEST(without_room_it_says_so_and_goes_on_later)
 {
     char command[4 * PATH_BYTES];
     make_whole();
-    snprintf(command, sizeof command, "ulimit -f 4; exec %s batch %s --out %s/full --chunk 100",
+    snprintf(command, sizeof command,
+             "unset ATTND_TEST_SLOW ATTND_TEST_SANDBOX; ulimit -f 4; exec %s batch %s --out "
+             "%s/full --chunk 100",
              daemon_program(), fixture_path("many"), directory);
     FILE *errors = NULL;
     char line[1024] = "", *text = NULL;

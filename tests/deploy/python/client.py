@@ -195,7 +195,9 @@ with client.session("sdpa") as session:
     for each in made:
         assert each.kv_len == 14 and np.array_equal(each.attention(q, outputs=["context"]).context, want)
     assert client.open_session("moved").update(ttl="1h")["ttl_ms"] == 3600000
-    expect(attnd.Conflict, lambda: client.load_session(file, "moved"))
+    assert client.load_session(file, "moved").kv_len == 14  # the very same file again changes nothing
+    expect(attnd.Conflict, lambda: client.load_session(
+        {"layers.0.key": both[0], "layers.0.value": both[1]}, "moved", model="sdpa"))
 
     # A batch over sessions, one of them by its id, and one that is not there.
     row = {"query": q[:, :1], "key": k[:, :1], "value": v[:, :1]}
