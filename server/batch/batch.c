@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "batch/batch_window.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +63,9 @@ static bool count_found(struct batch *batch, int64_t chunk, struct fault *fault)
                             "%s: the file of chunk %lld has a line that attnd batch does not "
                             "write; remove that file",
                             batch->folder.path, (long long)chunk);
+    if (good && ferror(stream))
+        good = fault_set(fault, FAULT_STORAGE, "%s: the file of chunk %lld cannot be read: %s",
+                         batch->folder.path, (long long)chunk, strerror(errno));
     free(line);
     fclose(stream);
     batch->report.chunks_found++;
@@ -69,17 +73,22 @@ static bool count_found(struct batch *batch, int64_t chunk, struct fault *fault)
     return good;
 }
 
-/* The next chunk of the part from this one on that is to be computed; those that are there are
- * counted where counts is set. -1: a fault. */
-static int64_t find_chunk(struct batch *batch, int64_t chunk, bool counts, struct fault *fault)
+/* The next chunk of the part from this one on that is to be computed. */
+static int64_t find_chunk(const struct batch *batch, int64_t chunk)
 {
-    for (; chunk < batch->source.chunk_count; chunk += batch->options->part_count) {
+    for (; chunk < batch->source.chunk_count; chunk += batch->options->part_count)
         if (!batch_folder_has(&batch->folder, chunk))
             return chunk;
-        if (counts && !count_found(batch, chunk, fault))
-            return -1;
-    }
     return batch->source.chunk_count;
+}
+
+/* Counts the chunks of the part from first on that were passed over, up to the next that is not. */
+static bool count_passed(struct batch *batch, int64_t first, int64_t next, struct fault *fault)
+{
+    for (; first < next; first += batch->options->part_count)
+        if (!count_found(batch, first, fault))
+            return false;
+    return true;
 }
 
 static void count_part(struct batch *batch)
@@ -105,9 +114,8 @@ static bool read_on(struct run *run, struct fault *fault)
                 return false;
             break;
         case BATCH_CHUNK_ENDS:
-            batch_window_end_chunk(&run->window);
-            run->reads =
-                find_chunk(run->batch, run->reads + run->batch->options->part_count, false, fault);
+            run->reads = find_chunk(run->batch, run->reads + run->batch->options->part_count);
+            batch_window_end_chunk(&run->window, run->reads);
             if (run->reads < source->chunk_count)
                 batch_source_seek(source, run->reads);
         }
@@ -115,16 +123,19 @@ static bool read_on(struct run *run, struct fault *fault)
     return true;
 }
 
-static bool end_chunk(struct run *run, struct fault *fault)
+/* What follows is the chunk that was read next: another cut of the batch may have written it since.
+ */
+static bool end_chunk(struct run *run, int64_t next, struct fault *fault)
 {
     struct batch *batch = run->batch;
+    const int64_t behind = run->writes + batch->options->part_count;
     if (!batch_file_commit(&run->file, fault))
         return false;
     batch->report.lines_done +=
         batch_source_lines(&batch->source, run->writes) - run->written_lines;
     run->written_lines = 0;
-    run->writes = find_chunk(batch, run->writes + batch->options->part_count, true, fault);
-    return run->writes >= 0;
+    run->writes = next;
+    return count_passed(batch, behind, next, fault);
 }
 
 static bool write_line(struct run *run, const struct batch_place *place, struct fault *fault)
@@ -145,8 +156,8 @@ static bool write_on(struct run *run, struct fault *fault)
         if (!run->file.stream
             && !batch_file_begin(&run->file, &run->batch->folder, run->writes, fault))
             return false;
-        const bool good =
-            place->state == BATCH_CHUNK_END ? end_chunk(run, fault) : write_line(run, place, fault);
+        const bool good = place->state == BATCH_CHUNK_END ? end_chunk(run, place->number, fault)
+                                                          : write_line(run, place, fault);
         batch_window_pass(&run->window);
         if (!good)
             return false;
@@ -173,11 +184,11 @@ int batch_run(struct batch *batch, struct service *service, struct fault *fault)
     count_part(batch);
     if (!batch_window_init(&run.window, service, fault))
         return BATCH_EXIT_ENDED;
-    run.writes = run.reads = find_chunk(batch, batch->options->part, true, fault);
-    if (run.reads >= 0 && run.reads < batch->source.chunk_count)
+    run.writes = run.reads = find_chunk(batch, batch->options->part);
+    if (run.reads < batch->source.chunk_count)
         batch_source_seek(&batch->source, run.reads);
-    const bool good =
-        run.writes >= 0 && answer_all(&run, fault) && batch_folder_sync(&batch->folder, fault);
+    const bool good = count_passed(batch, batch->options->part, run.reads, fault)
+                      && answer_all(&run, fault) && batch_folder_sync(&batch->folder, fault);
     batch_report_clear(&batch->report);
     batch_file_drop(&run.file);
     batch_window_free(&run.window);

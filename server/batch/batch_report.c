@@ -65,6 +65,17 @@ static void count_code(struct batch_report *report, const char *name)
         }
 }
 
+/* A message has words of the request. What a terminal would obey becomes a question mark, line
+ * feeds too, so that a fault stays one line. */
+static void make_plain(char *text)
+{
+    for (unsigned char *at = (unsigned char *)text; *at; at++)
+        if (*at < ' ' || *at == 0x7f)
+            *at = '?';
+        else if (*at == 0xc2 && at[1] >= 0x80 && at[1] < 0xa0) /* U+0080 to U+009F */
+            at[0] = at[1] = '?';
+}
+
 static bool add_fault(struct batch_report *report, int64_t line, const char *text, size_t size)
 {
     const struct json_options options = { .nul_is_kept = true };
@@ -80,6 +91,7 @@ static bool add_fault(struct batch_report *report, int64_t line, const char *tex
         listed->line = line;
         text_copy(listed->code, sizeof listed->code, member_text(body, "code"));
         text_copy(listed->message, sizeof listed->message, member_text(body, "error"));
+        make_plain(listed->message);
     }
     report->faults++;
     json_free(&document);

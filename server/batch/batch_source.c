@@ -97,7 +97,8 @@ bool batch_source_open(struct batch_source *source, struct fault *fault)
 {
     struct sha256 hash;
     struct stat status;
-    source->file = open(source->path, O_RDONLY | O_CLOEXEC);
+    /* A named pipe that nobody writes to would else be waited for. */
+    source->file = open(source->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (source->file < 0)
         return fail(source, "", fault);
     source->buffer = malloc(BLOCK_BYTES);

@@ -181,9 +181,10 @@ bool batch_window_add(struct batch_window *window, const struct batch_text *text
     return hand_in(window, place, text->is_too_long ? NULL : text->bytes, fault);
 }
 
-void batch_window_end_chunk(struct batch_window *window)
+void batch_window_end_chunk(struct batch_window *window, int64_t next_chunk)
 {
-    *place_at(window, window->next++) = (struct batch_place){ .state = BATCH_CHUNK_END };
+    *place_at(window, window->next++) =
+        (struct batch_place){ .state = BATCH_CHUNK_END, .number = next_chunk };
     tdestroy(window->ids, free);
     window->ids = NULL;
 }

@@ -17,7 +17,7 @@ enum batch_state { BATCH_COMPUTED, BATCH_REFUSED, BATCH_ANSWERED, BATCH_CHUNK_EN
 
 struct batch_place {
     enum batch_state state;
-    int64_t number, offset; /* of the line */
+    int64_t number, offset; /* of the line; of an end the number is the next chunk's */
     size_t size;
     size_t held_bytes;      /* of its body while it is computed, then of its answer */
     int refusals;           /* for load, so far */
@@ -48,10 +48,11 @@ void batch_window_free(struct batch_window *window);
 /* Whether one more line may be handed in: there is a place, and room. */
 bool batch_window_has_room(const struct batch_window *window);
 
-/* Hands in the next line, or notes the end of its chunk. False, with the fault: no memory. */
+/* Hands in the next line, or notes the end of its chunk, and which is read behind it. False, with
+ * the fault: no memory. */
 bool batch_window_add(struct batch_window *window, const struct batch_text *text,
                       struct fault *fault);
-void batch_window_end_chunk(struct batch_window *window);
+void batch_window_end_chunk(struct batch_window *window, int64_t next_chunk);
 
 /* Hands in again what was refused for load, as far as there is room. */
 bool batch_window_retry(struct batch_window *window, const struct batch_source *source,

@@ -341,6 +341,22 @@ TEST(parts_together_are_the_whole)
     expect_said(run(SMALL " --part 70/71", "many", "none", 0), "0 requests in 0 chunks");
 }
 
+/* Cuts into other numbers of parts may run at once, each over chunks that others write meanwhile.
+ */
+TEST(other_cuts_at_once_write_the_same)
+{
+    char command[4 * PATH_BYTES];
+    make_whole();
+    snprintf(command, sizeof command,
+             "cd %s && rm -rf cuts; for n in 1 2 3 4 5 6; do %s batch many --out cuts --chunk 120 "
+             "--part $((n - 1))/$n >/dev/null & done; wait",
+             directory, daemon_program());
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(system(command), 0);
+        assert_int_equal(expect_same("whole", "cuts"), LINES / CHUNK);
+    }
+}
+
 /* A file that may not grow: what a full disk says, and the same for a limit of sizes. */
 TEST(without_room_it_says_so_and_goes_on_later)
 {
@@ -456,6 +472,20 @@ TEST(each_wrong_line_is_a_fault_of_its_own)
     cJSON_Delete(good);
 }
 
+/* What a terminal would obey, and what would look like a line of the summary. */
+TEST(the_summary_shows_a_line_for_each_fault)
+{
+    write_requests("rude",
+                   HEAD("a", "/v1/\\u001b[2J\\u009b31m\\u007f\\nline 9: \xc3\xa9") DEMO "}\n");
+    char *text = run("--out OUT REQUESTS", "rude", "rude-out", 3);
+    assert_null(strpbrk(text, "\x1b\x7f\x9b"));
+    expect_said(text,
+                "line 1: not_found: url is '/v1/?[2J??31m??line 9: \xc3\xa9'; a batch takes ");
+    expect_line("rude-out", 1, 404, "not_found",
+                "url is '/v1/\x1b[2J\xc2\x9b"
+                "31m\x7f\nline 9: \xc3\xa9'");
+}
+
 TEST(files_and_folders_that_do_not_do)
 {
     make_whole();
@@ -466,6 +496,13 @@ TEST(files_and_folders_that_do_not_do)
     expect_said(run("--out OUT REQUESTS", "missing", "m-out", 1), "missing: No such file");
     assert_int_not_equal(access(fixture_path("m-out"), F_OK), 0);
     expect_said(run("--out OUT REQUESTS", "models", "m-out", 1), "is no plain file");
+    assert_int_equal(mkfifo(fixture_path("pipe"), 0666), 0);
+    expect_said(run("--out OUT REQUESTS", "pipe", "m-out", 1), "is no plain file");
+    free(run("--out OUT REQUESTS", "one", "no-file", 0));
+    assert_int_equal(remove(fixture_path("no-file/chunk-000000.jsonl")), 0);
+    assert_int_equal(mkdir(fixture_path("no-file/chunk-000000.jsonl"), 0777), 0);
+    expect_said(run("--out OUT REQUESTS", "one", "no-file", 1),
+                "the file of chunk 0 cannot be read: Is a directory");
     expect_said(run("--out OUT REQUESTS", "one", "plain", 1), "plain cannot be written: Not a dir");
     expect_said(run("--out OUT REQUESTS", "one", "no/where", 1), "cannot be made: No such file");
     expect_said(run("--out /proc/self REQUESTS", "one", "x", 1), "/proc/self");
