@@ -226,18 +226,23 @@ static void write_answer(const struct output outputs[JOB_OUTPUTS], const struct 
     free(context);
 }
 
-static bool write_all(struct pass *pass, const struct job *job, const struct attn_tensor *query)
+static bool begin_all(struct output outputs[JOB_OUTPUTS], const struct job *job)
 {
     const int64_t shapes[JOB_OUTPUTS][2] = { { job->q_len, job->v_head_dim },
                                              { job->q_len, 0 },
                                              { job->chosen_count, job->kv_len } };
-    struct output outputs[JOB_OUTPUTS] = { 0 };
     bool is_well = true;
 
     for (int i = 0; i < JOB_OUTPUTS && is_well; i++)
         is_well = output_begin(&outputs[i], job, (enum job_output)i, shapes[i][0], shapes[i][1]);
-    if (!is_well)
-        return false;
+    return is_well;
+}
+
+static bool write_all(struct output outputs[JOB_OUTPUTS], struct pass *pass, const struct job *job,
+                      const struct attn_tensor *query)
+{
+    bool is_well = true;
+
     for (int i = 0; i < SLICE_RUNS; i++)
         if (pass->answers[i].partial && (job->exchange == EXCHANGE_RING || job->rank == 0))
             write_answer(outputs, job, &pass->answers[i]);
@@ -250,6 +255,7 @@ static bool write_all(struct pass *pass, const struct job *job, const struct att
 
 static bool run(struct job *job, struct input inputs[JOB_INPUTS])
 {
+    struct output outputs[JOB_OUTPUTS] = { 0 };
     struct keys own[SLICE_RUNS];
     struct fault fault;
     struct pass pass;
@@ -261,11 +267,11 @@ static bool run(struct job *job, struct input inputs[JOB_INPUTS])
         return false;
     cut_keys(job, inputs);
     find_own(job, inputs, own);
-    if (!job_agree(job, checks(job, inputs, own, &fault), &fault))
+    if (!job_agree(job, checks(job, inputs, own, &fault), &fault) || !begin_all(outputs, job))
         return false;
     pass_init(&pass, job, &inputs[JOB_QUERY].tensor, own);
     compute(&pass, job);
-    const bool is_well = write_all(&pass, job, &inputs[JOB_QUERY].tensor);
+    const bool is_well = write_all(outputs, &pass, job, &inputs[JOB_QUERY].tensor);
     pass_free(&pass);
     return is_well;
 }

@@ -46,7 +46,8 @@ static bool read_integer(const char **text, int64_t least, int64_t most, int64_t
 
     errno = 0;
     const long long read = strtoll(*text, &end, 10);
-    if (end == *text || errno != 0 || **text == ' ' || **text == '+' || read < least || read > most)
+    const char first = **text == '-' ? (*text)[1] : **text;
+    if (first < '0' || first > '9' || errno != 0 || read < least || read > most)
         return false;
     *text = end;
     *value = read;
@@ -160,9 +161,12 @@ static bool read_rows(struct job *job, const struct flag *flag, const char *text
 {
     const char *at = text;
     int64_t first, last;
+    bool is_well = false;
 
+    job->chosen_count = 0;
     do {
-        at += job->chosen_count > 0;
+        at += *at == ',' && at > text;
+        is_well = false;
         if (!read_integer(&at, 0, INT32_MAX, &first))
             break;
         last = first;
@@ -173,8 +177,9 @@ static bool read_rows(struct job *job, const struct flag *flag, const char *text
                              JOB_ROWS_MAX);
         while (first <= last)
             job->chosen[job->chosen_count++] = first++;
+        is_well = true;
     } while (*at == ',');
-    return (job->chosen_count > 0 && *at == '\0')
+    return (is_well && *at == '\0')
            || fault_set(fault, FAULT_OPTION,
                         "%s is \"%.200s\", expected numbers of rows from 0 on, such as 0,7,100-103",
                         flag->name, text);
@@ -250,5 +255,10 @@ bool flags_read(struct job *job, int argc, char **argv, struct fault *fault)
         return fault_set(fault, FAULT_OPTION, "%%r is in --key or --value alone: both need it");
     if (!job->outputs[JOB_WEIGHTS] != (job->chosen_count == 0))
         return fault_set(fault, FAULT_OPTION, "--weights and --rows need each other");
+    for (int i = 0; i < JOB_OUTPUTS; i++)
+        for (int j = 0; j < i; j++)
+            if (job->outputs[i] && job->outputs[j] && strcmp(job->outputs[i], job->outputs[j]) == 0)
+                return fault_set(fault, FAULT_OPTION, "--%s and --%s name one file, %.200s",
+                                 job_output_names[j], job_output_names[i], job->outputs[i]);
     return true;
 }

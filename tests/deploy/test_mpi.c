@@ -345,7 +345,7 @@ TEST(files_that_are_no_tensors_name_rank_and_file)
     need_mpi();
     case_init(&c, 4, 130, false);
     write_shards(&c);
-    shell("truncate -s 4000 $D/k1.npy; echo '{}' >$D/v1.safetensors");
+    shell("truncate -s 4000 $D/k1.npy; echo '{}' >$D/v1.safetensors; mkfifo $D/pipe.npy");
     const char *output = failing("$RUN -n 3 $MPI --query $D/q.npy --key $D/k%r.npy --value "
                                  "$D/v%r.npy --context $D/c.npy");
     expect_said(output, "attn-mpi: rank 1 of 3: key in ");
@@ -357,6 +357,9 @@ TEST(files_that_are_no_tensors_name_rank_and_file)
     expect_said(failing("$MPI --query $D/q.npy --key $D/k.npy --value $D/v.npy --context "
                         "$D/none/c.npy"),
                 "none/c.npy.part: No such file or directory");
+    expect_said(failing("$MPI --query $D/pipe.npy --key $D/k.npy --value "
+                        "$D/v.npy"),
+                "pipe.npy: it is no file with something in it");
     attention_case_free(&c);
 }
 
@@ -370,6 +373,9 @@ TEST(flags_are_checked)
         { "--scale much", "--scale is \"much\", expected a number" },
         { "--exchange star", "--exchange is \"star\", expected tree or ring" },
         { "--rows 1,,2", "--rows is \"1,,2\", expected numbers of rows" },
+        { "--rows 1,", "--rows is \"1,\", expected numbers of rows" },
+        { "--rows 1 --rows ''", "--rows is \"\", expected numbers of rows" },
+        { "--rows '\t1'", "--rows is \"\t1\", expected numbers of rows" },
         { "--rows 0-4096", "--rows names more than 4096 rows" },
         { "--ranks 4", "rank 0 of 1: --ranks is 4, and MPI has 1: the launcher and" },
         { "--threads 257", "--threads is \"257\", expected an integer from 1 to 256" },
@@ -377,6 +383,8 @@ TEST(flags_are_checked)
         { "--context c.txt", "--context is \"c.txt\", expected a name" },
         { "--repeat", "--repeat needs N behind it" },
         { "--query q.npy --key k%r.npy --value v.npy", "%r is in --key or --value alone" },
+        { "--query q.npy --key k.npy --value v.npy --context c.npy --lse c.npy",
+          "--context and --lse name one file, c.npy" },
         { "--query q.npy --key k.npy --value v.npy --rows 1", "--weights and --rows need each" },
     };
     char command[COMMAND_MAX];
