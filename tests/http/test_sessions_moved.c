@@ -342,6 +342,43 @@ TEST_WITH(odd_targets, fixture_make_directory, clear)
     }
 }
 
+/* An answer is believed where it says the id, and the length that the session has. */
+TEST(what_says_another_length)
+{
+    static const struct {
+        const char *status, *session, *kv_len;
+        bool moves;
+    } ANSWERS[] = {
+        { "201 Created", "one", "null", false }, { "201 Created", "one", "99", false },
+        { "201 Created", "one", "101", false },  { "201 Created", "one", "\"100\"", false },
+        { "201 Created", "two", "100", false },  { "201 Created", "one", "100", true },
+        { "200 OK", "one", "99", false },        { "200 OK", "one", "101", true },
+    };
+    for (size_t i = 0; i < sizeof ANSWERS / sizeof ANSWERS[0]; i++) {
+        struct stub_collector stub;
+        char body[64], text[200], url[64];
+        snprintf(body, sizeof body,
+                 JSON({"session":"%s","kv_len":%s}), ANSWERS[i].session, ANSWERS[i].kv_len);
+        snprintf(text, sizeof text, "HTTP/1.1 %s\r\nContent-Length: %zu\r\n\r\n%s",
+                 ANSWERS[i].status, strlen(body), body);
+        const char *const answers[] = { STUB_TAKES, text, NULL };
+        stub_collector_start(&stub, answers);
+        snprintf(url, sizeof url, "http://127.0.0.1:%d", stub.port);
+        fixture_serve("--move-to", url);
+        make("one", "", 100);
+        cJSON *answer = answer_post(&client, "/v1/sessions:drain", "{}");
+        answer_expect(answer, "moved", ANSWERS[i].moves ? "1" : "0", 0);
+        answer_expect(answer, "stay", ANSWERS[i].moves ? "0" : "1", 0);
+        cJSON_Delete(answer);
+        if (!ANSWERS[i].moves)
+            free(daemon_log_with(&server, "this is not what attnd answers"));
+        session_get(&client, "one", ANSWERS[i].moves ? 307 : 200);
+        http_client_free(&client);
+        daemon_kill(&server);
+        stub_collector_stop(&stub);
+    }
+}
+
 TEST_WITH(full_target, fixture_make_directory, clear)
 {
     start_next((const char *const[]){ "--session-memory-max", "1KiB", NULL });

@@ -227,7 +227,8 @@ static void read_refusal(const struct remote_answer *answer, struct refusal *ref
         json_free(&document);
 }
 
-/* Whether the answer describes this session: a server of something else may answer 200, too. */
+/* Whether the answer describes this session with all that it has: a server of something else may
+ * answer 200, too. What was made of this file before, which 200 says, may have grown there. */
 static bool is_taken(const struct remote_answer *answer, const struct session *session)
 {
     static const struct json_options OPTIONS = { .values_max = 65536 };
@@ -237,9 +238,12 @@ static bool is_taken(const struct remote_answer *answer, const struct session *s
         || !json_read(&document, answer->body, answer->size, &OPTIONS, &fault))
         return false;
     const cJSON *id = cJSON_GetObjectItemCaseSensitive(document.root, "session");
+    const cJSON *kv_len = cJSON_GetObjectItemCaseSensitive(document.root, "kv_len");
+    const double here = (double)session_kv_len(session);
+    const double there = cJSON_IsNumber(kv_len) ? kv_len->valuedouble : -1;
     const bool is_this = cJSON_IsString(id) && strcmp(id->valuestring, session->id) == 0;
     json_free(&document);
-    return is_this;
+    return is_this && (there == here || (answer->status == 200 && there > here));
 }
 
 /* What concerns all sessions, and not this one alone. */
