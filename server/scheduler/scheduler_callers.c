@@ -200,6 +200,8 @@ int64_t scheduler_relieve(struct scheduler *scheduler, int64_t most_ns)
         while ((job = job_order_next(&scheduler->order, now_ns)) && job->number == number
                && job_order_rest_ns(job) <= most_ns);
         leave_seat(scheduler, seat);
+        /* A stage that it has ended left it a task of the next one, which a worker takes now. */
+        scheduler_wake(scheduler, scheduler->order.count, clock_now_ns());
     }
     pthread_mutex_unlock(&scheduler->mutex);
     return cost_ns;

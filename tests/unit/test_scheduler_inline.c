@@ -16,6 +16,7 @@ struct small_job {
     int64_t planned_ns;               /* what it says that it costs after its first stage */
     bool waits;                       /* before its second */
     struct scheduler *quick;          /* where another is quicker than the wait begins; or NULL */
+    struct small_job *frees;          /* it no longer holds its worker, before the second stage */
     atomic_bool hold;                 /* the tasks of its second stage last while this is set */
     atomic_int begun;                 /* of those */
     atomic_int here[2], elsewhere[2]; /* tasks of each stage */
@@ -29,6 +30,12 @@ static int64_t stage_tasks(struct job *job, int stage)
     if (stage != 1)
         return 0;
     job->cost_ns = small->planned_ns;
+    if (small->frees) {
+        atomic_store(&small->frees->hold, false);
+        while (atomic_load(&small->frees->done_count) == 0)
+            usleep(100);
+        usleep(20000); /* it sleeps, for no task is there */
+    }
     if (!small->waits)
         return TASKS;
     if (small->quick) {
@@ -266,5 +273,23 @@ TEST(a_thread_that_refuses_runs_one_that_waits)
     atomic_store(&busy.hold, false);
     wait_for(&large.done_count, 1);
     assert_false(ran_here(&large));
+    scheduler_free(scheduler);
+}
+
+/* What such a thread leaves is not its own: a worker that sleeps meanwhile is woken for it. */
+TEST(the_rest_of_one_that_grows_is_left_to_a_worker)
+{
+    struct scheduler *scheduler = idle_scheduler(1, 20);
+    struct small_job busy = { .hold = true, .job.tasks_at_once = 1 };
+    const int64_t first_ns = 2 * SCHEDULER_SHORT_NS;
+    struct small_job grows = { .planned_ns = 8 * SCHEDULER_SHORT_NS,
+                               .frees = &busy,
+                               .job.tasks_at_once = 1 };
+    submit(scheduler, &busy, 0);
+    wait_for(&busy.begun, 1);
+    submit(scheduler, &grows, first_ns);
+    assert_int_equal(scheduler_relieve(scheduler, 3 * SCHEDULER_SHORT_NS), first_ns);
+    wait_for(&grows.done_count, 1);
+    assert_int_equal(atomic_load(&grows.elsewhere[1]), TASKS);
     scheduler_free(scheduler);
 }
