@@ -125,11 +125,19 @@ static void add_value(struct reader *reader, char *value)
         (struct manifest_entry){ .path = strdup(path), .value = strdup(value) };
 }
 
-/* The colon that ends a key, or NULL. "a: b" and "a:" have one, "--listen=0.0.0.0:80" does not. */
-static char *find_colon(char *text)
+/* The colon that ends a key, or NULL. "a: b" and "a:" have one, "--listen=0.0.0.0:80" does not. A
+ * key in quotes loses them; a value in quotes has no colon behind it. */
+static char *find_colon(char **key)
 {
-    if (*text == '"' || *text == '\'')
-        return NULL;
+    char *text = *key;
+    if (*text == '"' || *text == '\'') {
+        char *end = strchr(text + 1, *text);
+        if (!end || end[1] != ':' || (end[2] != ' ' && end[2] != '\0'))
+            return NULL;
+        *end = '\0';
+        *key = text + 1;
+        return end + 1;
+    }
     for (char *c = text; (c = strchr(c, ':')); c++)
         if (c[1] == ' ' || c[1] == '\0')
             return c;
@@ -182,7 +190,7 @@ static void read_line(struct reader *reader, char *line)
         indent += 2;
         text += 2;
     }
-    char *colon = find_colon(text);
+    char *colon = find_colon(&text);
     if (colon) {
         *colon = '\0';
         pop_to(reader, indent);

@@ -1,8 +1,8 @@
 /* manifest.h - a reader for the part of YAML that the files in deploy/ use.
  *
- * It reads maps, lists, plain or quoted scalars and text after "|" in block style, indented by
- * spaces. It does not read flow style but {} and [], anchors, or folded text. A path names a value,
- * with a number for a member of a list: "spec.containers.0.image". */
+ * It reads maps, lists, plain or quoted keys and scalars, and text after "|" in block style,
+ * indented by spaces. It does not read flow style but {} and [], anchors, or folded text. A path
+ * names a value, with a number for a member of a list: "spec.containers.0.image". */
 #ifndef MANIFEST_H
 #define MANIFEST_H
 
