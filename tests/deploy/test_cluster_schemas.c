@@ -16,9 +16,15 @@
 enum { TEXT_BYTES = 512, OUTPUT_BYTES = 1 << 16, KINDS_BYTES = 1024 };
 
 static const char *const FOLDERS[] = {
-    "deploy/kubernetes/base",     "deploy/kubernetes/queue-cost",     "deploy/kubernetes/keda",
-    "deploy/kubernetes/sessions", "deploy/kubernetes/inference-pool", "deploy/kserve",
-    "deploy/prometheus",          "deploy/kubernetes/batch",
+    "deploy/kubernetes/base",
+    "deploy/kubernetes/queue-cost",
+    "deploy/kubernetes/keda",
+    "deploy/kubernetes/sessions",
+    "deploy/kubernetes/inference-pool",
+    "deploy/kserve",
+    "deploy/prometheus",
+    "deploy/kubernetes/batch",
+    "deploy/kubernetes/sessions-moving",
 };
 enum { FOLDER_COUNT = sizeof FOLDERS / sizeof FOLDERS[0] };
 
@@ -241,6 +247,7 @@ TEST(folders_as_they_are_applied)
         { "deploy/kubernetes/keda", "ScaledObject", "HorizontalPodAutoscaler" },
         { "deploy/kubernetes/sessions", "StatefulSet", "Deployment" },
         { "deploy/kubernetes/sessions", "NetworkPolicy", "HorizontalPodAutoscaler" },
+        { "deploy/kubernetes/sessions-moving", "StatefulSet", "HorizontalPodAutoscaler" },
         { "deploy/kubernetes/inference-pool", "InferencePool", "Secret" },
         { "deploy/kserve", "ServingRuntime", "Deployment" },
         { "deploy/kubernetes/batch", "Job", "Deployment" },
@@ -265,6 +272,25 @@ TEST(pods_of_the_pool)
     assert_non_null(strstr(text, "gateway.networking.k8s.io/gateway-name: inference"));
     assert_null(strstr(text, "podSelector: {}"));
     free(text);
+}
+
+/* With sessions that move no pod has a volume for them, and pods may reach each other. */
+TEST(pods_that_move_their_sessions)
+{
+    skip_without("kubernetes-client", "kubectl kustomize deploy/kubernetes/sessions");
+    char *text = kustomize("deploy/kubernetes/sessions"),
+         *moving = kustomize("deploy/kubernetes/sessions-moving");
+    static const char *const of_volume[] = { "volumeClaimTemplates", "ATTND_SESSION_SAVE",
+                                             "/var/lib/attnd/sessions" };
+    for (size_t i = 0; i < sizeof of_volume / sizeof of_volume[0]; i++) {
+        assert_non_null(strstr(text, of_volume[i]));
+        assert_null(strstr(moving, of_volume[i]));
+    }
+    assert_null(strstr(text, "egress:"));
+    assert_non_null(strstr(moving, "egress:"));
+    assert_non_null(strstr(moving, "name: ATTND_MOVE_TO"));
+    free(text);
+    free(moving);
 }
 
 ALL_TESTS(read_schemas, free_schemas);
