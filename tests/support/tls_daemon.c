@@ -15,11 +15,11 @@ bool tls_daemon_prepare(void)
     return true;
 }
 
-static void wait_until_ready(void)
+static void wait_until_ready(struct http_client *at)
 {
     const double until = daemon_now() + 20 * daemon_slowness();
     for (long status = 0; status != 200; daemon_pause(0.003)) {
-        struct http_response response = http_client_get(&client, "/readyz");
+        struct http_response response = http_client_get(at, "/readyz");
         status = response.status;
         http_response_free(&response);
         if (daemon_now() > until)
@@ -27,24 +27,31 @@ static void wait_until_ready(void)
     }
 }
 
-void tls_daemon_start(const char *argument, ...)
+void tls_daemon_start_at(struct daemon *daemon, struct http_client *at,
+                         const char *const *arguments)
 {
     static char certificate[PATH_BYTES], key[PATH_BYTES];
-    const char *arguments[ARGUMENTS_MAX] = { "--tls-cert", certificate, "--tls-key", key };
-    int count = 4;
-    va_list list;
+    const char *all[ARGUMENTS_MAX] = { "--tls-cert", certificate, "--tls-key", key };
     snprintf(certificate, sizeof certificate, "%s/server.pem", directory);
     snprintf(key, sizeof key, "%s/server-key.pem", directory);
-    va_start(list, argument);
-    for (; argument && count < ARGUMENTS_MAX - 1; argument = va_arg(list, const char *))
-        arguments[count++] = argument;
-    va_end(list);
-    daemon_start(&server,
-                 &(struct daemon_options){ .arguments = arguments, .may_not_be_ready = true });
-    http_client_init(&client, server.port);
+    for (int i = 4; *arguments && i < ARGUMENTS_MAX - 1; i++)
+        all[i] = *arguments++;
+    daemon_start(daemon, &(struct daemon_options){ .arguments = all, .may_not_be_ready = true });
+    http_client_init(at, daemon->port);
     tls_client = (struct http_client_tls){ .ca = certificate };
-    client.tls = &tls_client;
-    wait_until_ready();
+    at->tls = &tls_client;
+    wait_until_ready(at);
+}
+
+void tls_daemon_start(const char *argument, ...)
+{
+    const char *arguments[ARGUMENTS_MAX] = { NULL };
+    va_list list;
+    va_start(list, argument);
+    for (int i = 0; argument && i < ARGUMENTS_MAX - 1; argument = va_arg(list, const char *))
+        arguments[i++] = argument;
+    va_end(list);
+    tls_daemon_start_at(&server, &client, arguments);
 }
 
 void tls_daemon_stop(void)

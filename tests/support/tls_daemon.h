@@ -14,7 +14,12 @@ extern struct http_client_tls tls_client; /* believes server.pem, and shows noth
  */
 bool tls_daemon_prepare(void);
 
-/* Starts the daemon with TLS and further arguments, ended by NULL; client is a client of it. */
+/* Starts a daemon with the pair in directory and further arguments, ended by NULL; at is a client
+ * of it. */
+void tls_daemon_start_at(struct daemon *daemon, struct http_client *at,
+                         const char *const *arguments);
+
+/* Starts the server with TLS and further arguments, ended by NULL; client is a client of it. */
 void tls_daemon_start(const char *argument, ...);
 
 /* Stops both, and removes the directory; fails the test unless the daemon ends with 0. Does nothing
