@@ -337,6 +337,9 @@ static int start(void **state)
     file = session_bytes_get(&client, "first");
     session_bytes_put(&client, "second", file, 201);
     session_bytes_put(&client, "second", file, 200); /* it was made of this very file */
+    struct session_bytes older = session_bytes_get(&client, "first");
+    session_bytes_put(&client, "second", older, 200); /* which differs in its ages */
+    session_bytes_free(&older);
     session_make(&client, JSON({"model":"sdpa","id":"third"}));
     session_bytes_refused(&client, "third", file, 409, "conflict", "a session 'third' already");
     session_delete(&client, "third", 204);

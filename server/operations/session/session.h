@@ -76,7 +76,7 @@ struct session {
     _Atomic int64_t ttl_ns;     /* from its last use on */
     _Atomic int64_t used_ns;
     union {
-        char *digest; /* of the file that it was made of, malloc'd; NULL: of none */
+        char *digest; /* of the file that it was made of, without ages; malloc'd; NULL: of none */
         const struct fault_place *moved_to; /* once end is SESSION_MOVED */
     };
     struct session_budget *budget; /* that own_bytes are counted in; NULL: in none */

@@ -248,7 +248,8 @@ static void add_settings(struct settings *settings, const struct session *sessio
 
 bool session_file_write_head(struct session_file *file, struct text *text, struct fault *fault)
 {
-    char identity[SHA256_HEX_BYTES], digest[SHA256_HEX_BYTES];
+    char identity[SHA256_HEX_BYTES];
+    struct session_file_digests digest;
     struct settings settings = { .arena = &file->arena };
     settings.pairs = arena_calloc(&file->arena, SETTINGS_MAX + 2 * (size_t)file->tensor_count,
                                   sizeof *settings.pairs);
@@ -264,9 +265,9 @@ bool session_file_write_head(struct session_file *file, struct text *text, struc
     if (settings.failed)
         return fault_no_memory(fault);
     if (!session_file_digest(settings.pairs, settings.count, file->tensors, file->tensor_count,
-                             &file->arena, digest, fault))
+                             &file->arena, &digest, fault))
         return false;
-    add(&settings, SESSION_FILE_KEY_DIGEST, digest);
+    add(&settings, SESSION_FILE_KEY_DIGEST, digest.whole);
     if (!safetensors_write_head(text, file->tensors, file->tensor_count, settings.pairs,
                                 settings.count, fault))
         return false;

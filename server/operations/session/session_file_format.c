@@ -170,6 +170,11 @@ static bool is_digested(const struct safetensors_pair *pair)
     return strcmp(pair->key, SESSION_FILE_KEY_DIGEST) != 0 && strcmp(pair->key, "format") != 0;
 }
 
+static bool is_age(const char *line)
+{
+    return strncmp(line, "age_us=", 7) == 0 || strncmp(line, "idle_us=", 8) == 0;
+}
+
 static char *pair_line(const struct safetensors_pair *pair, struct arena *arena)
 {
     const size_t key = strlen(pair->key), value = strlen(pair->value);
@@ -201,9 +206,23 @@ static char *tensor_line(const struct safetensors_tensor *tensor, struct arena *
     return line;
 }
 
+static bool digest_lines(const char *const *lines, int64_t count, bool has_ages,
+                         char hex[SHA256_HEX_BYTES])
+{
+    struct sha256 hash;
+    sha256_begin(&hash);
+    for (int64_t i = 0; i < count; i++)
+        if (has_ages || !is_age(lines[i])) {
+            sha256_add(&hash, lines[i], strlen(lines[i]));
+            sha256_add(&hash, "\n", 1);
+        }
+    return sha256_end(&hash, hex);
+}
+
 bool session_file_digest(const struct safetensors_pair *pairs, int64_t pair_count,
                          const struct safetensors_tensor *tensors, int64_t tensor_count,
-                         struct arena *arena, char hex[SHA256_HEX_BYTES], struct fault *fault)
+                         struct arena *arena, struct session_file_digests *digest,
+                         struct fault *fault)
 {
     int64_t count = 0;
     const char **lines = arena_calloc(arena, (size_t)(pair_count + tensor_count), sizeof *lines);
@@ -216,11 +235,7 @@ bool session_file_digest(const struct safetensors_pair *pairs, int64_t pair_coun
         if (!(lines[count++] = tensor_line(&tensors[i], arena)))
             return fault_no_memory(fault);
     qsort(lines, (size_t)count, sizeof *lines, compare_lines);
-    struct sha256 hash;
-    sha256_begin(&hash);
-    for (int64_t i = 0; i < count; i++) {
-        sha256_add(&hash, lines[i], strlen(lines[i]));
-        sha256_add(&hash, "\n", 1);
-    }
-    return sha256_end(&hash, hex) || fault_no_memory(fault);
+    return (digest_lines(lines, count, true, digest->whole)
+            && digest_lines(lines, count, false, digest->ageless))
+           || fault_no_memory(fault);
 }

@@ -77,11 +77,18 @@ int session_file_dimensions(int side, const struct session_shape *shape,
 char *session_file_run(const struct session_rows *rows, int64_t i, int side, int64_t head,
                        size_t *bytes);
 
+struct session_file_digests {
+    char whole[SHA256_HEX_BYTES];   /* the pair "sha256" of the file */
+    char ageless[SHA256_HEX_BYTES]; /* without the ages: files of a session that has not changed
+                                       between them have one */
+};
+
 /* The digest of metadata and of the tensors' names, dtypes and shapes: SHA-256 of one line for each
  * pair, "key=value", and for each tensor, "name dtype d0,d1,d2", in the order of their bytes, each
  * with a newline. The pairs "sha256" and "format" are left out. */
 bool session_file_digest(const struct safetensors_pair *pairs, int64_t pair_count,
                          const struct safetensors_tensor *tensors, int64_t tensor_count,
-                         struct arena *arena, char hex[SHA256_HEX_BYTES], struct fault *fault);
+                         struct arena *arena, struct session_file_digests *digest,
+                         struct fault *fault);
 
 #endif

@@ -594,11 +594,10 @@ static bool check_numbers(const struct session_file_read *read,
 static bool check_digest(struct session_file_read *read, struct fault *fault)
 {
     const struct safetensors *file = &read->file;
-    char digest[SHA256_HEX_BYTES];
-    const char *written;
+    struct session_file_digests *digest = arena_alloc(&read->arena, sizeof *digest);
     struct safetensors_tensor *tensors =
         arena_calloc(&read->arena, (size_t)file->entry_count, sizeof *tensors);
-    if (!tensors)
+    if (!tensors || !digest)
         return fault_no_memory(fault);
     for (int64_t i = 0; i < file->entry_count; i++) {
         const struct safetensors_entry *entry = &file->entries[i];
@@ -611,11 +610,12 @@ static bool check_digest(struct session_file_read *read, struct fault *fault)
             .dtype = entry->dtype,
         };
     }
-    if (!need_text(read, SESSION_FILE_KEY_DIGEST, &written, fault)
-        || !session_file_digest(file->metadata, file->metadata_count, tensors, file->entry_count,
-                                &read->arena, digest, fault))
+    if (!session_file_digest(file->metadata, file->metadata_count, tensors, file->entry_count,
+                             &read->arena, digest, fault))
         return false;
-    return strcmp(written, digest) == 0
+    const bool is_whole = strcmp(read->digest, digest->whole) == 0;
+    read->digest = digest->ageless;
+    return is_whole
            || session_file_refuse(
                fault, SESSION_FILE_KEY_DIGEST, FAULT_BINARY,
                "the settings or shapes of the session's file are not those that its "

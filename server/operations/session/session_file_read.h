@@ -27,7 +27,7 @@ struct session_file_layer {
 struct session_file_read {
     struct safetensors file;
     struct arena arena;
-    const char *digest; /* NULL: it has none; else nothing may be missing */
+    const char *digest; /* without ages; NULL: it has none, else nothing may be missing */
     const char *model_name;
     const char *model_identity; /* NULL: not said */
     const char *id, *owner;     /* that it had; NULL: none */

@@ -91,8 +91,8 @@ bool session_store_delete(struct session_store *store, struct session *session,
 bool session_store_move(struct session_store *store, struct session *session,
                         const struct fault_place *place, struct fault *fault);
 
-/* Whether the owner's session of that id was made of the file with this digest; then it is held for
- * the caller. NULL: there is none, or it was not. */
+/* Whether the owner's session of that id was made of a file with this digest, which is without
+ * ages; then it is held for the caller. NULL: there is none, or it was not. */
 struct session *session_store_made_of(struct session_store *store, const char *id,
                                       const char *owner, const char *digest);
 
