@@ -8,6 +8,7 @@
  *         reading; and beside 64 clients that send their past to /v1/attention
  * forks   64 forks of one session: bytes held, and a step of all in one request beside 64 requests
  * tokens  1000 tokens of stories260K, all layers in one request: the time of a token by its place
+ * move    1000 sessions of 1 MB to another daemon by a drain: seconds and bytes, at most 3 rounds
  *
  * What is compared runs in turns, and the medians count. Steps append, so a cache grows by a key a
  * round. */
@@ -297,9 +298,58 @@ static void tokens(void)
     stop(&server, &connection);
 }
 
+/* ---------------------------------------------------------------------------------- move -- */
+
+/* A drain of sessions of 1 MB to a new daemon. Returns the seconds; *bytes is what was sent. */
+static double time_move(double *bytes)
+{
+    enum { MOVED = 1000, ROWS = 1024 };
+    static const struct session_shape SHAPE = { 1, 1, 128 };
+    struct traffic_server source, target;
+    struct traffic_connection connection;
+    char url[64], id[32];
+    start(&target, &connection);
+    traffic_connection_close(&connection);
+    snprintf(url, sizeof url, "http://127.0.0.1:%d", target.port);
+    traffic_server_start(&source, (const char *const[]){ "--workers", "2", "--timeout", "600s",
+                                                         "--session-memory-max", "6GiB",
+                                                         "--body-max", "512MiB", "--replica",
+                                                         "source", "--move-to", url, NULL });
+    for (int i = 0; i < MOVED; i++) {
+        snprintf(id, sizeof id, "s%d", i);
+        traffic_session_make(source.port, "sdpa", id, "f32");
+        traffic_session_fill(source.port, id, SHAPE, ROWS);
+    }
+    struct traffic_request request = traffic_json("/v1/sessions:drain", "{}", 0);
+    traffic_call_open(&connection, source.port);
+    const double seconds = traffic_call(&connection, &request);
+    *bytes = traffic_session_bytes(target.port);
+    const double left = traffic_session_bytes(source.port);
+    if (left != 0)
+        printf("%.0f bytes of sessions stay\n", left);
+    traffic_requests_free(&request, 1);
+    stop(&source, &connection);
+    traffic_server_stop(&target);
+    return seconds;
+}
+
+static void move(void)
+{
+    enum { MOVES_MAX = 3 };
+    const int count = rounds < MOVES_MAX ? rounds : MOVES_MAX;
+    double seconds[MOVES_MAX], bytes = 0;
+    for (int i = 0; i < count; i++)
+        seconds[i] = time_move(&bytes);
+    const double middle = median(seconds, count);
+    printf("a drain of 1000 sessions of 1 MB, median of %d: %.2f s, %.0f bytes there, "
+           "%.0f MB/s\n",
+           count, middle, bytes, bytes / middle * 1e-6);
+    traffic_report_figure("move", middle, "s");
+}
+
 int main(int argc, char **argv)
 {
-    static const char *const WORDS[] = { "step", "side", "forks", "tokens" };
+    static const char *const WORDS[] = { "step", "side", "forks", "tokens", "move" };
     char program[1024];
     const char *word = "";
     for (int i = 1; i < argc; i++)
@@ -317,5 +367,7 @@ int main(int argc, char **argv)
         forks();
     if (!word[0] || strcmp(word, WORDS[3]) == 0)
         tokens();
+    if (!word[0] || strcmp(word, WORDS[4]) == 0)
+        move();
     return 0;
 }
