@@ -3,9 +3,11 @@
  */
 #include "answer.h"
 #include "key_file.h"
+#include "sandbox_state.h"
 #include "session_client.h"
 #include "spread_daemons.h"
 #include "test.h"
+#include "tls_daemon.h"
 
 #include <signal.h>
 
@@ -352,6 +354,83 @@ TEST(files_of_peers_that_are_wrong)
             fail_msg("%d, no '%s' in: %s", result.exit_code, TEXTS[i][1], result.errors);
         daemon_result_free(&result);
     }
+}
+
+/* ------------------------------------------------------------------------- TLS, sandbox -- */
+
+/* Rows at both peers are seen, as in one session, and go with the session. */
+static void expect_spread(void)
+{
+    session_make(&client, JSON({"model":"sdpa","id":"whole"}));
+    cJSON_Delete(session_post(&client, "whole", "attention", "{" ROWS "}", 200));
+    cJSON *whole = session_post(&client, "whole", "attention", ASK, 200);
+    char *want = cJSON_PrintUnformatted(cJSON_GetObjectItem(whole, "context"));
+    make();
+    cJSON *spread = session_post(&client, "x", "attention", ASK, 200);
+    answer_expect(spread, "context", want, 1e-5);
+    session_delete(&client, "x", 204);
+    spread_wait_until_empty();
+    cJSON_Delete(spread);
+    cJSON_Delete(whole);
+    free(want);
+}
+
+static void start_tls_peers(void)
+{
+    directory = daemon_directory_create();
+    tls_files_make_server(directory, "server", TLS_FILES_EC);
+    tls_files_make_server(directory, "other", TLS_FILES_EC);
+    for (int i = 0; i < SPREAD_PEERS; i++)
+        tls_daemon_start_at(&peers[i], &peer_clients[i], (const char *const[]){ NULL });
+}
+
+/* The certificates of the peers must come from that file of directory. */
+static void write_tls_peers(const char *host, const char *ca)
+{
+    char text[1024];
+    const int size =
+        snprintf(text, sizeof text,
+                 "{\"peers\":[{\"name\":\"a\",\"url\":\"https://%s:%d\",\"ca\":\"%s/%s\"},"
+                 "{\"name\":\"b\",\"url\":\"https://%s:%d\",\"ca\":\"%s/%s\"}]}",
+                 host, peers[0].port, directory, ca, host, peers[1].port, directory, ca);
+    assert_true(size < (int)sizeof text);
+    daemon_directory_write(directory, "peers", text, (size_t)size);
+}
+
+TEST(peers_by_tls)
+{
+    tls_files_need();
+    start_tls_peers();
+    write_tls_peers("127.0.0.1", "server.pem");
+    spread_start_front(NULL);
+    expect_spread();
+    http_client_free(&client);
+    daemon_stop(&server);
+    write_tls_peers("127.0.0.1", "other.pem");
+    spread_start_front(NULL);
+    session_make(&client, JSON({"model":"sdpa","id":"x","spread":true}));
+    struct http_response response =
+        http_client_post(&client, "/v1/sessions/x/attention", "{" ROWS "}");
+    spread_expect_lost(&response, "TLS: The certificate is NOT trusted");
+    http_response_free(&response);
+    assert_int_equal(spread_count(0) + spread_count(1), 0);
+}
+
+TEST(in_the_sandbox)
+{
+    sandbox_skip_unless(false);
+    begin(NULL, NULL, (const char *const[]){ "--sandbox", NULL });
+    expect_spread();
+}
+
+TEST(in_the_sandbox_by_tls_and_name)
+{
+    sandbox_skip_unless(false);
+    tls_files_need();
+    start_tls_peers();
+    write_tls_peers("localhost", "server.pem");
+    spread_start_front((const char *const[]){ "--sandbox", NULL });
+    expect_spread();
 }
 
 EACH_TEST(NULL, stop_all);
