@@ -152,7 +152,7 @@ static void expect_move(const char *const *arguments)
         cJSON_Delete(before[i]);
     }
     http_client_free(&client);
-    daemon_stop(&server);
+    daemon_kill(&server);
 }
 
 /* Makes files of two certificates, and starts next with the one that ca is of. */
@@ -172,7 +172,7 @@ TEST_WITH(by_tls, fixture_make_directory, move_clear)
     start_next_with_tls(ca, other);
     snprintf(url, sizeof url, "https://127.0.0.1:%d", next.port);
     expect_move(
-        (const char *const[]){ "--move-to", url, "--move-ca", ca, "--drain-delay", "200ms", NULL });
+        (const char *const[]){ "--move-to", url, "--move-ca", ca, "--drain-delay", "60s", NULL });
     expect_stay(url, "TLS: The certificate is NOT trusted", other);
     snprintf(url, sizeof url, "http://127.0.0.1:%d", next.port);
     expect_stay(url, "/readyz answered 400", NULL);
@@ -185,13 +185,13 @@ TEST_WITH(in_the_sandbox, fixture_make_directory, move_clear)
     sandbox_skip_unless(false);
     tls_files_need();
     move_start_next(NULL);
-    expect_move((const char *const[]){ "--sandbox", "--move-to", next_url, "--drain-delay", "200ms",
-                                       NULL });
+    expect_move(
+        (const char *const[]){ "--sandbox", "--move-to", next_url, "--drain-delay", "60s", NULL });
     move_stop_next();
     start_next_with_tls(ca, other);
     snprintf(url, sizeof url, "https://localhost:%d", next.port);
     expect_move((const char *const[]){ "--sandbox", "--move-to", url, "--move-ca", ca,
-                                       "--drain-delay", "200ms", NULL });
+                                       "--drain-delay", "60s", NULL });
     move_stop_next();
 }
 
