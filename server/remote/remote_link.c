@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -216,7 +217,8 @@ static int connect_to(struct remote_link *link, const struct addrinfo *address, 
     return error;
 }
 
-/* Tries the addresses of the host in turn; each may take an equal part of the time. */
+/* Tries the addresses of the host in turn; each may take an equal part of the time. localhost is
+ * the loopback whatever the machine's files say, or where it has none (RFC 6761, 6.3). */
 static bool connect_any(struct remote_link *link, const struct remote_address *address,
                         int64_t deadline_ns, char reason[REMOTE_REASON_MAX])
 {
@@ -227,7 +229,8 @@ static bool connect_any(struct remote_link *link, const struct remote_address *a
     char port[8];
     int count = 0, error = EHOSTUNREACH;
     snprintf(port, sizeof port, "%d", address->port);
-    const int result = getaddrinfo(address->host, port, &hints, &found);
+    const char *host = strcasecmp(address->host, "localhost") == 0 ? NULL : address->host;
+    const int result = getaddrinfo(host, port, &hints, &found);
     if (result != 0)
         return fail(reason, "resolve", gai_strerror(result));
     for (const struct addrinfo *at = found; at && count < ADDRESSES_MAX; at = at->ai_next)
