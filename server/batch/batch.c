@@ -21,7 +21,8 @@ bool batch_open(struct batch *batch, const struct batch_options *options,
                     .line_bytes_max = config->body_bytes_max + BATCH_BESIDE_MAX },
         .folder = { .path = options->out,
                     .part = options->part,
-                    .part_count = options->part_count },
+                    .part_count = options->part_count,
+                    .has_tensors = options->has_tensors },
     };
     if (!batch_source_open(&batch->source, fault))
         return false;
@@ -145,6 +146,7 @@ static bool write_line(struct run *run, const struct batch_place *place, struct 
     run->written_lines++;
     report->lines_done++;
     return (batch_report_add(report, answer->data, answer->used, false) || fault_no_memory(fault))
+           && batch_file_add_tensors(&run->file, place->id, &place->tensors, fault)
            && batch_file_add(&run->file, answer->data, answer->used, fault);
 }
 
@@ -182,7 +184,7 @@ int batch_run(struct batch *batch, struct service *service, struct fault *fault)
     struct run run = { .batch = batch };
     batch_report_begin(&batch->report);
     count_part(batch);
-    if (!batch_window_init(&run.window, service, fault))
+    if (!batch_window_init(&run.window, service, batch->options->has_tensors, fault))
         return BATCH_EXIT_ENDED;
     run.writes = run.reads = find_chunk(batch, batch->options->part);
     if (run.reads < batch->source.chunk_count)

@@ -18,22 +18,20 @@ enum { DESCRIPTION_BYTES = 512, BUFFER_BYTES = 1 << 20 };
 
 static bool fail(const struct batch_folder *folder, const char *name, struct fault *fault)
 {
-    const char *full = errno == ENOSPC || errno == EDQUOT || errno == EFBIG
-                           ? "; finished chunks stay: make room, and start the batch again"
-                           : "";
-    return fault_set(fault, FAULT_STORAGE, "%s%s%s cannot be written: %s%s", folder->path,
-                     name[0] ? "/" : "", name, strerror(errno), full);
+    return batch_fail_to_write(folder->path, name, fault);
 }
 
 /* ------------------------------------------------------------------- what it is of -- */
 
-static void describe(const struct batch_source *source, char text[DESCRIPTION_BYTES])
+static void describe(const struct batch_folder *folder, const struct batch_source *source,
+                     char text[DESCRIPTION_BYTES])
 {
     snprintf(text, DESCRIPTION_BYTES,
              "{\"attnd\":\"" ATTND_VERSION
              "\",\"requests_sha256\":\"%s\",\"requests_bytes\":%" PRId64 ",\"lines\":%" PRId64
-             ",\"chunk\":%" PRId64 "}\n",
-             source->sha256, source->bytes, source->line_count, source->chunk_lines);
+             ",\"chunk\":%" PRId64 ",\"format\":\"%s\"}\n",
+             source->sha256, source->bytes, source->line_count, source->chunk_lines,
+             folder->has_tensors ? "safetensors" : "json");
 }
 
 static bool write_description(const struct batch_folder *folder, const char *text,
@@ -88,7 +86,7 @@ static bool settle(struct batch_folder *folder, const struct batch_source *sourc
                    struct fault *fault)
 {
     char text[DESCRIPTION_BYTES];
-    describe(source, text);
+    describe(folder, source, text);
     int found = compare_description(folder, text, fault);
     if (found == 0) {
         if (!write_description(folder, text, fault))
@@ -134,22 +132,38 @@ bool batch_folder_sync(const struct batch_folder *folder, struct fault *fault)
 
 /* ------------------------------------------------------------------------ its chunks -- */
 
-static void name_chunk(int64_t chunk, char name[BATCH_NAME_BYTES])
+static const char LINES[] = "jsonl", TENSORS[] = "safetensors";
+
+static void name_chunk(int64_t chunk, const char *kind, char name[BATCH_NAME_BYTES])
 {
-    snprintf(name, BATCH_NAME_BYTES, "chunk-%06" PRId64 ".jsonl", chunk);
+    snprintf(name, BATCH_NAME_BYTES, "chunk-%06" PRId64 ".%s", chunk, kind);
+}
+
+/* The hidden name is the part's own: of two cuts that run at once each has its own files. */
+static void name_hidden(const struct batch_folder *folder, const char *kind,
+                        char name[BATCH_NAME_BYTES])
+{
+    snprintf(name, BATCH_NAME_BYTES, ".part-%" PRId64 "-of-%" PRId64 ".%s", folder->part,
+             folder->part_count, kind);
+}
+
+static bool has_file(const struct batch_folder *folder, int64_t chunk, const char *kind)
+{
+    char name[BATCH_NAME_BYTES];
+    name_chunk(chunk, kind, name);
+    return faccessat(folder->directory, name, F_OK, 0) == 0;
 }
 
 bool batch_folder_has(const struct batch_folder *folder, int64_t chunk)
 {
-    char name[BATCH_NAME_BYTES];
-    name_chunk(chunk, name);
-    return faccessat(folder->directory, name, F_OK, 0) == 0;
+    return has_file(folder, chunk, LINES)
+           && (!folder->has_tensors || has_file(folder, chunk, TENSORS));
 }
 
 FILE *batch_folder_read(const struct batch_folder *folder, int64_t chunk, struct fault *fault)
 {
     char name[BATCH_NAME_BYTES];
-    name_chunk(chunk, name);
+    name_chunk(chunk, LINES, name);
     const int file = openat(folder->directory, name, O_RDONLY | O_CLOEXEC);
     FILE *stream = file < 0 ? NULL : fdopen(file, "r");
     if (!stream) {
@@ -161,23 +175,44 @@ FILE *batch_folder_read(const struct batch_folder *folder, int64_t chunk, struct
     return stream;
 }
 
-/* The hidden name is the part's own: of two cuts that run at once each has its own files. */
+/* Opens a hidden file to write it; NULL, with the fault. */
+static FILE *open_hidden(const struct batch_folder *folder, const char *name, struct fault *fault)
+{
+    const int file =
+        openat(folder->directory, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    FILE *stream = file < 0 ? NULL : fdopen(file, "w");
+    if (stream && setvbuf(stream, NULL, _IOFBF, BUFFER_BYTES) == 0)
+        return stream;
+    fail(folder, name, fault);
+    if (stream)
+        fclose(stream);
+    else if (file >= 0)
+        close(file);
+    return NULL;
+}
+
+/* Gives a hidden file its name, once it is on disk. */
+static bool give_name(const struct batch_folder *folder, FILE *stream, const char *hidden,
+                      const char *name, struct fault *fault)
+{
+    return (fflush(stream) == 0 && fsync(fileno(stream)) == 0
+            && renameat(folder->directory, hidden, folder->directory, name) == 0)
+           || fail(folder, name, fault);
+}
+
 bool batch_file_begin(struct batch_file *file, const struct batch_folder *folder, int64_t chunk,
                       struct fault *fault)
 {
+    char hidden[BATCH_NAME_BYTES];
     *file = (struct batch_file){ .folder = folder, .chunk = chunk };
-    name_chunk(chunk, file->name);
-    snprintf(file->temporary, sizeof file->temporary, ".part-%" PRId64 "-of-%" PRId64 ".jsonl",
-             folder->part, folder->part_count);
-    const int descriptor =
-        openat(folder->directory, file->temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    file->stream = descriptor < 0 ? NULL : fdopen(descriptor, "w");
-    if (file->stream && setvbuf(file->stream, NULL, _IOFBF, BUFFER_BYTES) == 0)
-        return true;
-    fail(folder, file->temporary, fault);
-    if (descriptor >= 0 && !file->stream)
-        close(descriptor);
-    return false;
+    name_chunk(chunk, LINES, file->name);
+    name_hidden(folder, LINES, file->temporary);
+    name_hidden(folder, "numbers", hidden);
+    file->stream = open_hidden(folder, file->temporary, fault);
+    return file->stream
+           && (!folder->has_tensors
+               || batch_tensors_begin(&file->tensors, folder->path, folder->directory, hidden,
+                                      fault));
 }
 
 bool batch_file_add(struct batch_file *file, const char *bytes, size_t size, struct fault *fault)
@@ -185,12 +220,35 @@ bool batch_file_add(struct batch_file *file, const char *bytes, size_t size, str
     return fwrite(bytes, 1, size, file->stream) == size || fail(file->folder, file->name, fault);
 }
 
+bool batch_file_add_tensors(struct batch_file *file, const char *id,
+                            const struct safetensors *answer, struct fault *fault)
+{
+    return batch_tensors_add(&file->tensors, id, answer, fault);
+}
+
+static bool commit_tensors(struct batch_file *file, struct fault *fault)
+{
+    const struct batch_folder *folder = file->folder;
+    char hidden[BATCH_NAME_BYTES], name[BATCH_NAME_BYTES];
+    name_hidden(folder, TENSORS, hidden);
+    name_chunk(file->chunk, TENSORS, name);
+    FILE *stream = open_hidden(folder, hidden, fault);
+    if (!stream)
+        return false;
+    const bool good = batch_tensors_write(&file->tensors, stream, name, fault)
+                      && give_name(folder, stream, hidden, name, fault);
+    fclose(stream);
+    if (!good)
+        unlinkat(folder->directory, hidden, 0);
+    return good;
+}
+
 bool batch_file_commit(struct batch_file *file, struct fault *fault)
 {
-    const int directory = file->folder->directory;
-    if (fflush(file->stream) != 0 || fsync(fileno(file->stream)) != 0
-        || renameat(directory, file->temporary, directory, file->name) != 0)
-        return fail(file->folder, file->name, fault);
+    if ((file->folder->has_tensors && !commit_tensors(file, fault))
+        || !give_name(file->folder, file->stream, file->temporary, file->name, fault))
+        return false;
+    batch_tensors_free(&file->tensors);
     fclose(file->stream);
     file->stream = NULL;
     return true;
@@ -198,6 +256,7 @@ bool batch_file_commit(struct batch_file *file, struct fault *fault)
 
 void batch_file_drop(struct batch_file *file)
 {
+    batch_tensors_free(&file->tensors);
     if (!file->stream)
         return;
     fclose(file->stream);

@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define USAGE "usage: attnd batch --out DIR [--part I/N] [--chunk N] [FLAG]... FILE\n"
+#define USAGE                                                                                      \
+    "usage: attnd batch --out DIR [--format json|safetensors] [--part I/N] [--chunk N] [FLAG]... " \
+    "FILE\n"
 
 static const int64_t CHUNK_DEFAULT = 1000, CHUNK_MAX = 1000000, PARTS_MAX = 1000000;
 static const int64_t DAY_NS = INT64_C(86400000000000);
@@ -23,6 +25,7 @@ static void print_help(void)
         "status. Killed at any moment and started again, it goes on, and the files are the "
         "same.\n\n"
         "  --out DIR       the folder of answers; it is made\n"
+        "  --format json|safetensors  tensors: in the lines, or in a file beside them [json]\n"
         "  --part I/N      this part of N, from 0: every Nth chunk from chunk I on [0/1]\n"
         "  --chunk N       lines of a chunk [1000]\n"
         "  --models DIR    the models' directory; none: the built-in ones alone\n"
@@ -75,31 +78,51 @@ static bool read_chunk(const char *value, struct batch_options *options)
            || refuse("--chunk", value, "a number of lines from 1 to 1000000");
 }
 
+static bool read_out(const char *value, struct batch_options *options)
+{
+    options->out = value;
+    return true;
+}
+
+static bool read_format(const char *value, struct batch_options *options)
+{
+    options->has_tensors = strcmp(value, "safetensors") == 0;
+    return options->has_tensors || strcmp(value, "json") == 0
+           || refuse("--format", value, "json or safetensors");
+}
+
+static const struct own_flag {
+    const char *name;
+    bool (*read)(const char *value, struct batch_options *options);
+} OWN[] = {
+    { "--out", read_out },
+    { "--format", read_format },
+    { "--part", read_part },
+    { "--chunk", read_chunk },
+};
+
 /* Takes argv[*at] where it is a flag of the batch's own. 0: it is not; -1: refused. */
 static int take_own(struct batch_options *options, char **argv, int *at)
 {
-    static const char *const NAMES[] = { "--out", "--part", "--chunk" };
+    enum { OWN_COUNT = sizeof OWN / sizeof OWN[0] };
+    const char *behind = NULL;
     int which = 0;
-    size_t length = 0;
-    for (; which < 3; which++) {
-        length = strlen(NAMES[which]);
-        if (strncmp(argv[*at], NAMES[which], length) == 0
-            && (argv[*at][length] == '\0' || argv[*at][length] == '='))
+    for (; which < OWN_COUNT; which++) {
+        const size_t length = strlen(OWN[which].name);
+        behind = argv[*at] + length;
+        if (strncmp(argv[*at], OWN[which].name, length) == 0 && (!*behind || *behind == '='))
             break;
     }
-    if (which == 3)
+    if (which == OWN_COUNT)
         return 0;
-    const char *value = argv[*at][length] ? argv[*at] + length + 1 : argv[*at + 1];
-    if (!argv[*at][length])
+    const char *value = *behind ? behind + 1 : argv[*at + 1];
+    if (!*behind)
         *at += value != NULL;
     if (!value || !value[0]) {
-        fprintf(stderr, "attnd batch: %s needs a value\n", NAMES[which]);
+        fprintf(stderr, "attnd batch: %s needs a value\n", OWN[which].name);
         return -1;
     }
-    if (which == 0)
-        options->out = value;
-    return which == 0 || (which == 1 ? read_part(value, options) : read_chunk(value, options)) ? 1
-                                                                                               : -1;
+    return OWN[which].read(value, options) ? 1 : -1;
 }
 
 /* Whether the word behind a flag of the daemon's is its value. */

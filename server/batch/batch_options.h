@@ -10,6 +10,7 @@ struct batch_options {
     const char *requests, *out;
     int64_t part, part_count; /* from 0 */
     int64_t chunk_lines;
+    bool has_tensors; /* answers are safetensors, where they can be */
 };
 
 /* Whether a command line is attnd batch's. */

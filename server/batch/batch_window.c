@@ -2,6 +2,7 @@
 #include "batch/batch_window.h"
 
 #include "base/clock.h"
+#include "formats/format.h"
 #include "operations/operations.h"
 #include "telemetry/metrics.h"
 
@@ -38,12 +39,14 @@ static struct batch_place *place_at(const struct batch_window *window, int64_t n
     return &window->places[number % BATCH_WINDOW_MAX];
 }
 
-bool batch_window_init(struct batch_window *window, struct service *service, struct fault *fault)
+bool batch_window_init(struct batch_window *window, struct service *service, bool asks_for_files,
+                       struct fault *fault)
 {
     const struct config *config = service->config;
     *window = (struct batch_window){
         .service = service,
         .local = local_create(service, config->body_bytes_max, metrics_route("", "batch")),
+        .accept = asks_for_files ? format_safetensors.content_type : NULL,
         .places = calloc(BATCH_WINDOW_MAX, sizeof *window->places),
         .computed_max = FIRST_COMPUTED_MAX,
         .held_bytes_max = config->memory_bytes_max / HELD_PART,
@@ -132,6 +135,7 @@ static bool hand_in(struct batch_window *window, struct batch_place *place, char
         .path = operation ? line.url : "/",
         .id = place->has_id ? place->id : number,
         .other_id = number,
+        .accept = window->accept,
         .body = operation ? line.body : (struct byte_slice){ "", 0 },
         .owner = place,
     };
@@ -177,6 +181,7 @@ bool batch_window_add(struct batch_window *window, const struct batch_text *text
     *place =
         (struct batch_place){ .number = text->number, .offset = text->offset, .size = text->size };
     text_init(&place->answer, SIZE_MAX);
+    text_init(&place->file, SIZE_MAX);
     window->next++;
     return hand_in(window, place, text->is_too_long ? NULL : text->bytes, fault);
 }
@@ -229,22 +234,55 @@ bool batch_window_retry(struct batch_window *window, const struct batch_source *
 
 /* ----------------------------------------------------------------------------- answers -- */
 
+static void write_parts(struct text *text, const struct local_answer *answer)
+{
+    for (int i = 0; i < answer->part_count; i++)
+        text_bytes(text, answer->parts[i].data, answer->parts[i].size);
+}
+
 /* The answer as it came, without its line feed. */
 static void write_body(struct text *text, const struct local_answer *answer)
 {
     const size_t before = text->used;
-    for (int i = 0; i < answer->part_count; i++)
-        text_bytes(text, answer->parts[i].data, answer->parts[i].size);
+    write_parts(text, answer);
     if (text->failed == FAULT_NONE && text->used > before && text->data[text->used - 1] == '\n')
         text->used--;
     if (text->used == before)
         text_raw(text, "null");
 }
 
+/* What is no tensor in an answer that is a file. */
+static void write_metadata(struct text *text, const struct safetensors *file)
+{
+    text_raw(text, "{");
+    for (int64_t i = 0; i < file->metadata_count; i++) {
+        const struct safetensors_pair *pair = &file->metadata[i];
+        text_raw(text, i > 0 ? "," : "");
+        text_string_bytes(text, pair->key, pair->key_length);
+        text_raw(text, ":");
+        text_string_bytes(text, pair->value, pair->value_length);
+    }
+    text_raw(text, "}");
+}
+
+/* Keeps an answer that is a file until its turn comes. */
+static bool keep_file(struct batch_place *place, const struct local_answer *answer,
+                      struct fault *fault)
+{
+    struct text *file = &place->file;
+    write_parts(file, answer);
+    return text_finish(file, fault)
+           && safetensors_read(&place->tensors, file->data, file->used, fault);
+}
+
 static bool write_answer(struct batch_place *place, const struct local_answer *answer,
                          struct fault *fault)
 {
     struct text *text = &place->answer;
+    const char *type = answer->content_type;
+    const bool is_file = type && strcmp(type, format_safetensors.content_type) == 0;
+    if (is_file && !keep_file(place, answer, fault))
+        return false;
     text_format(text, "{\"id\":\"line-%" PRId64 "\",\"custom_id\":", place->number);
     if (place->has_id)
         text_string_bytes(text, place->id, place->id_size);
@@ -253,7 +291,10 @@ static bool write_answer(struct batch_place *place, const struct local_answer *a
     text_format(text, ",\"response\":{\"status_code\":%d,\"request_id\":", answer->status);
     text_string(text, answer->request_id);
     text_raw(text, ",\"body\":");
-    write_body(text, answer);
+    if (is_file)
+        write_metadata(text, &place->tensors);
+    else
+        write_body(text, answer);
     text_raw(text, "},\"error\":null}\n");
     return text_finish(text, fault);
 }
@@ -271,7 +312,7 @@ static bool take(struct batch_window *window, const struct local_answer *answer,
     } else {
         good = write_answer(place, answer, fault);
         place->state = BATCH_ANSWERED;
-        place->held_bytes = place->answer.used;
+        place->held_bytes = place->answer.used + place->file.used + place->tensors.header_size;
         window->held_bytes += place->held_bytes;
         if (window->computed_max < BATCH_WINDOW_MAX)
             window->computed_max++;
@@ -302,11 +343,18 @@ struct batch_place *batch_window_first(const struct batch_window *window)
     return is_ready ? place : NULL;
 }
 
+static void free_answer(struct batch_place *place)
+{
+    text_free(&place->answer);
+    text_free(&place->file);
+    safetensors_free(&place->tensors);
+}
+
 void batch_window_pass(struct batch_window *window)
 {
     struct batch_place *place = place_at(window, window->first++);
     window->held_bytes -= place->held_bytes;
-    text_free(&place->answer);
+    free_answer(place);
 }
 
 void batch_window_free(struct batch_window *window)
@@ -316,7 +364,7 @@ void batch_window_free(struct batch_window *window)
         if (local_next(window->local, INT64_MAX, &answer))
             local_end(&answer);
     for (; window->places && window->first < window->next; window->first++)
-        text_free(&place_at(window, window->first)->answer);
+        free_answer(place_at(window, window->first));
     tdestroy(window->ids, free);
     local_free(window->local);
     free(window->places);

@@ -8,6 +8,7 @@
 
 #include "batch/batch_line.h"
 #include "batch/batch_source.h"
+#include "formats/safetensors.h"
 #include "http/local.h"
 #include "json/text.h"
 
@@ -25,11 +26,14 @@ struct batch_place {
     size_t id_size;
     char id[BATCH_ID_MAX + 1];
     struct text answer; /* the line of its answer, once it is there */
+    struct text file;   /* where the answer is a file of safetensors: the file, and its reader */
+    struct safetensors tensors;
 };
 
 struct batch_window {
     struct service *service;
     struct local *local;
+    const char *accept;         /* of all requests */
     struct batch_place *places; /* [BATCH_WINDOW_MAX], malloc'd */
     int64_t first, next;        /* numbers of places, of which the rest is the index */
     int64_t computed_count;     /* places that are computed now */
@@ -40,7 +44,9 @@ struct batch_window {
     void *ids; /* tsearch(3): of the chunk that is read */
 };
 
-bool batch_window_init(struct batch_window *window, struct service *service, struct fault *fault);
+/* asks_for_files: answers are files of safetensors, where they can be. */
+bool batch_window_init(struct batch_window *window, struct service *service, bool asks_for_files,
+                       struct fault *fault);
 
 /* Waits for what is computed, and frees all. */
 void batch_window_free(struct batch_window *window);

@@ -17,8 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADER_BYTES_MAX = 100 * 1000 * 1000 };
-
 static const struct {
     const char *name;
     unsigned bits;
@@ -311,7 +309,7 @@ static bool refuse_length(uint64_t length, const unsigned char *bytes, size_t si
     return fault_set(fault, FAULT_BINARY,
                      "the header's length is %" PRIu64 "; expected at most %d (is this a "
                      "safetensors file?)",
-                     length, HEADER_BYTES_MAX);
+                     length, SAFETENSORS_HEADER_BYTES_MAX);
 }
 
 static bool copy_header(struct safetensors *file, const unsigned char *bytes, size_t size,
@@ -324,7 +322,7 @@ static bool copy_header(struct safetensors *file, const unsigned char *bytes, si
                          size);
     for (int i = SAFETENSORS_LENGTH_BYTES - 1; i >= 0; i--)
         length = length << 8 | bytes[i];
-    if (length > HEADER_BYTES_MAX)
+    if (length > SAFETENSORS_HEADER_BYTES_MAX)
         return refuse_length(length, bytes, size, fault);
     if (length > size - SAFETENSORS_LENGTH_BYTES)
         return fault_set(fault, FAULT_BINARY,

@@ -10,7 +10,10 @@
 
 #include "base/fault.h"
 
-enum { SAFETENSORS_LENGTH_BYTES = 8 }; /* of the header's length, which begins a file */
+enum {
+    SAFETENSORS_LENGTH_BYTES = 8, /* of the header's length, which begins a file */
+    SAFETENSORS_HEADER_BYTES_MAX = 100 * 1000 * 1000, /* of the header; readers refuse more */
+};
 
 struct safetensors_entry {
     const char *name;   /* ends with a NUL byte and may contain others */

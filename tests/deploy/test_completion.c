@@ -72,6 +72,7 @@ TEST(flags_of_commands)
     assert_completed("attnd key hash --app", "<key><hash><--app>");
     assert_completed("attnd batch --ou", "<batch><--out>");
     assert_completed("attnd batch --out m", "<batch><--out><models/>");
+    assert_completed("attnd batch --format s", "<batch><--format><safetensors>");
     assert_completed("attnd batch --kern", "<batch><--kernels>");
     assert_completed("attnd batch k", "<batch><keys.txt>");
     assert_completed("attnd health --ins", "<health><--insecure>");
