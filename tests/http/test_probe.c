@@ -252,8 +252,8 @@ TEST(haproxy)
     probe_other(BALANCER_HAPROXY,
                 "/usr/sbin/haproxy -v | sed -n '1s/HAProxy version \\([0-9.]*\\).*/\\1/p'",
                 "haproxy",
-                "defaults\n  mode http\n  timeout connect 5s\n  timeout client 10s\n"
-                "  timeout server 10s\nfrontend front\n  bind 127.0.0.1:%d\n"
+                "defaults\n  mode http\n  timeout connect 5s\n  timeout client 100s\n"
+                "  timeout server 100s\nfrontend front\n  bind 127.0.0.1:%d\n"
                 "  http-request return status 200 content-type text/plain string OK\n");
 }
 
