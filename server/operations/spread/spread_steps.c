@@ -300,8 +300,9 @@ static bool send_new(struct call *call, struct spread_call *own, const struct sp
 static bool send_make(struct call *call, struct spread_call *own, struct fault *fault)
 {
     const struct spread *spread = spread_of(own->session);
-    const struct spread_range *last = &spread->ranges[spread->count - 1];
-    int64_t end = spread->count > 0 ? last->first + last->rows_max : 0;
+    const struct spread_range *last =
+        spread->count > 0 ? &spread->ranges[spread->count - 1] : NULL; /* there may be none yet */
+    int64_t end = last ? last->first + last->rows_max : 0;
     int64_t left = own->left;
     while (left > 0 && own->wait.count < SPREAD_PEERS_MAX) {
         struct spread_new *new = &own->made[own->wait.count];
