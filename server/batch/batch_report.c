@@ -24,15 +24,6 @@ void batch_report_begin(struct batch_report *report)
 
 /* ------------------------------------------------------------------- lines of answers -- */
 
-static bool take(struct json_scan *scan, const char *word)
-{
-    const size_t size = strlen(word);
-    if ((size_t)(scan->end - scan->p) < size || memcmp(scan->p, word, size) != 0)
-        return false;
-    scan->p += size;
-    return true;
-}
-
 static bool take_number(struct json_scan *scan, int64_t *number)
 {
     const char *begin = scan->p;
@@ -44,10 +35,10 @@ static bool take_number(struct json_scan *scan, int64_t *number)
 /* Lines begin as batch_answer_write() has them. */
 static bool read_head(struct json_scan *scan, int64_t *line, int64_t *status)
 {
-    return take(scan, "{\"id\":\"line-") && take_number(scan, line)
-           && take(scan, "\",\"custom_id\":")
-           && (json_scan_peek(scan) == '"' ? json_scan_string(scan) : take(scan, "null"))
-           && take(scan, ",\"response\":{\"status_code\":") && take_number(scan, status);
+    return json_scan_word(scan, "{\"id\":\"line-") && take_number(scan, line)
+           && json_scan_word(scan, "\",\"custom_id\":")
+           && (json_scan_peek(scan) == '"' ? json_scan_string(scan) : json_scan_word(scan, "null"))
+           && json_scan_word(scan, ",\"response\":{\"status_code\":") && take_number(scan, status);
 }
 
 static const char *member_text(const cJSON *object, const char *name)

@@ -126,7 +126,7 @@ bool json_scan_string(struct json_scan *scan)
     }
 }
 
-static bool take(struct json_scan *scan, const char *word)
+bool json_scan_word(struct json_scan *scan, const char *word)
 {
     const size_t size = strlen(word);
     if ((size_t)(scan->end - scan->p) < size || memcmp(scan->p, word, size) != 0)
@@ -137,19 +137,19 @@ static bool take(struct json_scan *scan, const char *word)
 
 bool json_scan_literal(struct json_scan *scan)
 {
-    return take(scan, "true") || take(scan, "false") || take(scan, "null")
-           || json_scan_expected(scan, "a value");
+    return json_scan_word(scan, "true") || json_scan_word(scan, "false")
+           || json_scan_word(scan, "null") || json_scan_expected(scan, "a value");
 }
 
 bool json_scan_nonfinite(struct json_scan *scan, float *value)
 {
     if (!scan->nonfinite_allowed)
         return false;
-    if (take(scan, "NaN"))
+    if (json_scan_word(scan, "NaN"))
         *value = NAN;
-    else if (take(scan, "Infinity"))
+    else if (json_scan_word(scan, "Infinity"))
         *value = INFINITY;
-    else if (take(scan, "-Infinity"))
+    else if (json_scan_word(scan, "-Infinity"))
         *value = -INFINITY;
     else
         return false;

@@ -39,6 +39,9 @@ bool json_scan_string(struct json_scan *scan);
  * a hexadecimal digit. */
 bool json_scan_unicode(struct json_scan *scan, unsigned *code);
 
+/* Moves past the word if its bytes are at p; else it stays. */
+bool json_scan_word(struct json_scan *scan, const char *word);
+
 /* Moves past true, false or null. Any other word at p is a fault. */
 bool json_scan_literal(struct json_scan *scan);
 
