@@ -72,7 +72,7 @@ static bool read_key(struct session_mover *mover, const char *path, struct fault
         memcpy(mover->key, text, length);
         mover->key[length] = '\0';
     }
-    memset(text, 0, size);
+    explicit_bzero(text, size);
     free(text);
     return good
            || fault_set(fault, FAULT_OPTION,
@@ -122,7 +122,7 @@ void session_mover_free(struct session_mover *mover)
     remote_trust_free(mover->trust);
     remote_stop_free(&mover->stop);
     pthread_mutex_destroy(&mover->one_at_a_time);
-    memset(mover->key, 0, sizeof mover->key);
+    explicit_bzero(mover->key, sizeof mover->key);
     free(mover);
 }
 
