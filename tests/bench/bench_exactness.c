@@ -5,7 +5,7 @@
  * The truth is textbook.h in long double, from the same floats. Each kind of problem tests one
  * way of going wrong: long sums, scores too large for their differences to be exact, one key
  * that has nearly all the weight, 100 000 keys that are equal, numbers too small to be normal,
- * values that cancel. lib/PERFORMANCE.md holds the table that this program prints. Units:
+ * values that cancel. lib/PERFORMANCE.md shows some of the rows. Units:
  *     context   the last place of the greatest |context| of the row
  *     of value  the same numbers, in the last place of the greatest |value| of the head
  *     weights   the last place of the weight; those that are not normal numbers are left out
