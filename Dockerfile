@@ -1,8 +1,8 @@
 # The daemon, the shared libraries it needs, and their licences: no shell, no package manager.
 #
-#     docker build -t attnd:0.1.0 .
+#     docker build -t attnd:local .
 #     docker run --rm -p 127.0.0.1:8080:8080 -e ATTND_OPEN=1 --read-only \
-#         -v "$PWD/examples/models:/mnt/models:ro" attnd:0.1.0
+#         -v "$PWD/examples/models:/mnt/models:ro" attnd:local
 #
 # ATTND_OPEN=1 lets everybody who reaches the port do everything: enough for a first try on this machine. To
 # serve others, give keys instead: -v "$PWD/keys:/etc/attnd/keys:ro" -e ATTND_KEYS=/etc/attnd/keys. Without
@@ -23,7 +23,6 @@ RUN deploy/image-root.sh build/attnd /image libopenblas-pthread-dev
 FROM scratch
 LABEL org.opencontainers.image.title="attnd" \
       org.opencontainers.image.description="An attention service: context vectors and weight maps over REST" \
-      org.opencontainers.image.version="0.1.0" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /image /
 

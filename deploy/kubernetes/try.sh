@@ -2,7 +2,7 @@
 # try.sh - tries sessions-moving/ in a cluster: applies it in a namespace of its own, sends load, rolls, scales and
 # evicts pods, looks whether a session survives all that, and deletes the namespace. Takes some ten minutes.
 #
-#     deploy/kubernetes/try.sh IMAGE [PORT]       IMAGE as the cluster pulls it: registry.example/attnd:0.1.0
+#     deploy/kubernetes/try.sh IMAGE [PORT]       IMAGE as the cluster pulls it: registry.example/attnd:TAG
 #
 # Needs kubectl with a context whose user may make namespaces, and curl. Pods are reached by `kubectl port-forward` at
 # PORT and PORT + 1 of this machine, 18080 by default, so the Service and the NetworkPolicy are applied, but not tried

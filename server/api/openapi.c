@@ -1,10 +1,17 @@
 /* openapi.c - the description of every path, as OpenAPI 3.1.
  *
- * It is written by hand in openapi.json, and the assembler copies that file into the program.
- * tests/http/test_openapi.c checks it against what the daemon does. */
+ * It is written by hand in openapi.json, and the assembler copies that file into the program; the
+ * version stands in version.h alone, and takes the place of VERSION_MARK in an answer.
+ * tests/http/test_openapi.c checks the document against what the daemon does. */
 #include "api/openapi.h"
 
+#include "base/version.h"
 #include "json/text.h"
+
+#include <assert.h>
+#include <string.h>
+
+#define VERSION_MARK "@VERSION@"
 
 extern const char openapi_document[];
 extern const uint64_t openapi_document_size;
@@ -22,7 +29,13 @@ __asm__(".pushsection .rodata\n"
 void openapi_get(struct exchange *exchange)
 {
     struct text text;
+    const char *mark =
+        memmem(openapi_document, openapi_document_size, VERSION_MARK, strlen(VERSION_MARK));
+    assert(mark);
+    const char *rest = mark + strlen(VERSION_MARK);
     text_init(&text, openapi_document_size);
-    text_bytes(&text, openapi_document, openapi_document_size);
+    text_bytes(&text, openapi_document, (size_t)(mark - openapi_document));
+    text_raw(&text, ATTND_VERSION);
+    text_bytes(&text, rest, (size_t)(openapi_document + openapi_document_size - rest));
     exchange_reply_text(exchange, 200, "application/json", &text);
 }

@@ -2,6 +2,6 @@
 #ifndef ATTND_VERSION_H
 #define ATTND_VERSION_H
 
-#define ATTND_VERSION "0.1.0"
+#define ATTND_VERSION "0.2.0"
 
 #endif

@@ -9,6 +9,8 @@
 #include "manifest.h"
 #include "test.h"
 
+#include <ctype.h>
+
 #define LABEL     "app.kubernetes.io/name"
 #define POD       "spec.template.spec."
 #define CONTAINER POD "containers.0."
@@ -214,8 +216,7 @@ TEST(kserve)
     free(dockerfile);
 }
 
-/* Every "attnd:TAG" in these files has the version as its tag, and so does every image that is
- * built. */
+/* Every "attnd:TAG" in these files is the image that is built, whose tag no version changes. */
 TEST(one_image)
 {
     static const char *const files[] = { "Dockerfile",
@@ -223,22 +224,23 @@ TEST(one_image)
                                          "deploy/README.md",
                                          "deploy/compose.yaml",
                                          "deploy/kubernetes/base/deployment.yaml",
+                                         "deploy/kubernetes/batch/job.yaml",
+                                         "deploy/kubernetes/sessions/statefulset.yaml",
                                          "deploy/kserve/servingruntime.yaml" };
-    struct daemon_result result = daemon_command((const char *const[]){ "--version", NULL }, NULL);
-    char image[TEXT_BYTES];
-    const char *version = strchr(result.output, ' ') + 1;
-    const int length =
-        snprintf(image, sizeof image, "attnd:%.*s", (int)strcspn(version, " \n"), version);
-    daemon_result_free(&result);
+    static const char image[] = "attnd:local";
+    int seen = 0;
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         char *text = manifest_file_text(files[i]);
         for (const char *c = text; (c = strstr(c, "docker build -t ")); c++)
-            assert_memory_equal(c + strlen("docker build -t "), image, (size_t)length);
+            assert_memory_equal(c + strlen("docker build -t "), image, strlen(image));
         for (const char *c = text; (c = strstr(c, "attnd:")); c++)
-            if (c[6] >= '0' && c[6] <= '9')
-                assert_memory_equal(c, image, (size_t)length);
+            if (isalnum((unsigned char)c[6])) {
+                assert_memory_equal(c, image, strlen(image));
+                seen++;
+            }
         free(text);
     }
+    assert_true(seen >= 8);
 }
 
 ALL_TESTS(read_files, free_files);

@@ -403,32 +403,21 @@ TEST(time_to_end)
     manifest_free(&compose);
 }
 
-TEST(user_and_version)
+TEST(user)
 {
-    struct manifest deployment, runtime, compose;
+    struct manifest deployment, runtime;
     manifest_read(&deployment, DEPLOYMENT);
     manifest_read(&runtime, SERVINGRUNTIME);
-    manifest_read(&compose, COMPOSE);
     char *dockerfile = manifest_file_text("Dockerfile");
-    char user[TEXT_BYTES], version[TEXT_BYTES], image[TEXT_BYTES], label[TEXT_BYTES];
+    char user[TEXT_BYTES];
     word_after(user, dockerfile, "USER ");
     user[strcspn(user, ":")] = '\0';
     assert_string_equal(manifest_get(&deployment, POD "securityContext.runAsUser"), user);
     assert_string_equal(manifest_get(&runtime, "spec.containers.0.securityContext.runAsUser"),
                         user);
-
-    struct daemon_result result = daemon_command((const char *const[]){ "--version", NULL }, NULL);
-    word_after(version, result.output, "attnd ");
-    daemon_result_free(&result);
-    assert_string_equal(word_after(label, dockerfile, "image.version=\""), version);
-    format(image, "attnd:%s", version);
-    assert_string_equal(manifest_get(&deployment, CONTAINER "image"), image);
-    assert_string_equal(manifest_get(&runtime, "spec.containers.0.image"), image);
-    assert_string_equal(manifest_get(&compose, "services.attnd.image"), image);
     free(dockerfile);
     manifest_free(&deployment);
     manifest_free(&runtime);
-    manifest_free(&compose);
 }
 
 ALL_TESTS(read_help, free_help);

@@ -19,7 +19,7 @@ from .client import Client
 from .sessions import KeptTrace, Session
 from .shown import Shown, show
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 __all__ = ["Answer", "AttndError", "BadRequest", "Cache", "Client", "Conflict", "ConnectionFailed", "DeadlineExceeded",
            "Forbidden", "Gone", "KeptTrace", "Local", "NotFound", "Overloaded", "SAFETENSORS", "Session",
            "Shown", "StorageFailed", "TooLarge", "Unauthorized", "Unavailable", "WeightMap", "attention_interface",
