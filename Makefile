@@ -451,13 +451,28 @@ sbom: $(BUILD)/attnd.spdx.json ## what the daemon is linked with, as SPDX, at bu
 $(BUILD)/attnd.spdx.json: $(BUILD)/attnd deploy/make-sbom.sh deploy/linked-packages.sh
 	$Q deploy/make-sbom.sh $< $(if $(STATIC_BLAS),libopenblas-pthread-dev) > $@.new && mv $@.new $@
 
+# Without kernels and optimization: neither changes what a program knows of the library.
+ABI_LIBRARY := $(BUILD)/abi/$(COMPILER)/$(notdir $(LIBRARY))
+
+abi-library:
+	@$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD)/abi CFLAGS='-O0 -g' WARNINGS= KERNELS=dispatch \
+	    LDFLAGS=-Wl,-z,undefs $(ABI_LIBRARY)
+
+check-abi: abi-library ## is the ABI of libattn that of the last release, lib/libattn.abi?
+	@tests/check-abi $(ABI_LIBRARY)
+
+keep-abi: abi-library ## lib/libattn.abi anew, with a release; CONTRIBUTING.md says when
+	@tests/check-abi --keep $(ABI_LIBRARY)
+
 check-layers: ## who may include whom
 	@tests/check-layers
 
 check-pages: ## links, paths and lines of the pages
 	@tests/check-pages
 
-lint: check-layers check-pages ## clang-format, clang-tidy, cppcheck, layers, pages, lengths
+lint: check-layers check-pages ## install what is missing; clang-format, clang-tidy, cppcheck, layers, pages, lengths, the ABI
+	@deploy/install-packages.sh build lint
+	@$(MAKE) --no-print-directory check-abi
 	clang-format --dry-run -Werror $(C_FILES)
 	LC_ALL=C tests/check-lengths $(C_FILES) $(filter %.js,$(PAGE_FILES))
 	cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability,performance \
@@ -588,7 +603,7 @@ help: ## this
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: attn-mpi mpi-missing daemon run serve story test test-tools test-sanitized check programs inner-programs threaded-programs check-twin check-page pictures check-long check-aarch64 check-layers check-pages lint sbom check-reproducible reference bench bench-quick bench-pass bench-load exactness fuzz fuzz-programs library install install-library uninstall python deb dist verify compdb \
+.PHONY: attn-mpi mpi-missing daemon run serve story test test-tools test-sanitized check programs inner-programs threaded-programs check-twin check-page pictures check-long check-aarch64 check-layers check-pages check-abi keep-abi abi-library lint sbom check-reproducible reference bench bench-quick bench-pass bench-load exactness fuzz fuzz-programs library install install-library uninstall python deb dist verify compdb \
         clean help FORCE
 .SECONDARY:
 # What the objects of tests depend on takes make twice as long to read as all else, and is no part of these.

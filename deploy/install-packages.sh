@@ -14,6 +14,7 @@
 #     page         the browser that the tests of the explorer drive; without it those tests are left out
 #     mpi          what `make attn-mpi` builds with and starts it; without it its test is left out
 #     deb          what `make deb` makes packages with
+#     lint         what `make lint` reads the sources with
 #     fresh        what deploy/check-fresh.sh makes a fresh Debian with
 #
 # If all of it is there, the script touches nothing and asks no archive. It says first what it
@@ -54,7 +55,14 @@ needs() { # GROUP
     deb)
         echo 'dpkg-dev             command -v dpkg-shlibdeps'
         ;;
+    lint)
+        echo 'abigail-tools        command -v abidiff'
+        echo 'clang-format         command -v clang-format'
+        echo 'clang-tidy           command -v clang-tidy'
+        echo 'cppcheck             command -v cppcheck'
+        ;;
     test)
+        echo 'abigail-tools        command -v abidiff'
         echo 'curl                 command -v curl'
         echo 'dpkg-dev             command -v dpkg-shlibdeps'
         echo 'haproxy              test -x /usr/sbin/haproxy'
@@ -70,7 +78,7 @@ needs() { # GROUP
         echo 'debootstrap          command -v debootstrap'
         ;;
     *)
-        echo "usage: $0 [--missing|--list] build|build-tests|run|story|test|page|mpi|deb|fresh..." >&2
+        echo "usage: $0 [--missing|--list] build|build-tests|run|story|test|page|mpi|deb|lint|fresh..." >&2
         exit 2
         ;;
     esac

@@ -107,6 +107,24 @@ TEST(pkg_config_says_the_version)
           "grep -qxF \"#define ATTND_VERSION \\\"$version\\\"\" server/base/version.h");
 }
 
+/* tests/check-abi finds a constant, a place in a struct and a name that a program knows from
+ * before, and passes over a constant that is new. */
+TEST(abi_is_compared)
+{
+    skip_without("abigail-tools", "command -v abidiff");
+    shell(
+        "kept=lib/libattn.abi\n"
+        "with() { sed \"$1\" $kept >$D/new.abi && ! cmp -s $kept $D/new.abi && "
+        "tests/check-abi $D/new.abi >$D/said; }\n"
+        "tests/check-abi $kept && "
+        "with \"s|<enumerator name='ATTN_F64' value='1'/>|&<enumerator name='ATTN_NEW' "
+        "value='77'/>|\" && "
+        "! with \"s/'ATTN_F64' value='1'/'ATTN_F64' value='99'/\" && grep -q ATTN_F64 $D/said && "
+        "! with \"/'attn_tensor'/,/64/ s/layout-offset-in-bits='64'/layout-offset-in-bits='96'/\" "
+        "&& grep -q 'struct attn_tensor' $D/said && "
+        "! with \"s/'attn_merge'/'attn_other'/\" && grep -q attn_merge $D/said");
+}
+
 /* A folder of libraries elsewhere, below DESTDIR: all files are there, and none names DESTDIR. */
 TEST(destdir_and_libdir)
 {
