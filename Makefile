@@ -161,8 +161,11 @@ $B/tests/support/squares_model.o:  MODULE_FLAGS = $(KERNEL_FLAGS) -ffp-contract=
 
 # --------------------------------------------------------------------------------------- build --
 
+# Of a thousand files, a process for each line and one for each folder take longer than many of the files.
 Q := $(if $(V),,@)
-say = $(if $(V),,@printf '  %-5s %s\n' $1 $2)
+tab := $(subst ,,	)
+say = $(if $(V),,$(info $(space)$(space)$1$(tab)$2))
+folder = $(if $(wildcard $(@D)/.),,$Qmkdir -p $(@D))
 
 # The kernels take the compiler longest, and so they begin.
 daemon: $B/server-packages $(KERNEL_OBJ) $(DAEMON)  ## the daemon, at build/attnd (what `make` does)
@@ -209,7 +212,7 @@ mpi-missing:
 
 define compile
 	$(call say,CC,$<)
-	$Q mkdir -p $(@D)
+	$(folder)
 	$Q $(CC) $(FLAGS) $(MODULE_FLAGS) -MMD -MP -c $< -o $@
 endef
 $B/lib/%.o: lib/%.c $B/flags
