@@ -319,7 +319,7 @@ $B/tests/bench/%.o: tests/bench/%.cpp
 
 $(REPLAYS): $B/tests/fuzz/%: $B/tests/fuzz/%.o $B/tests/fuzz/replay.o $(TEST_LINKED)
 	$(call say,LINK,$@)
-	$Q $(CC) $(FLAGS) $^ $(LDFLAGS) $(TEST_LIBS) -o $@
+	$Q $(CC) $(FLAGS) $(TEST_LINKER) $^ $(LDFLAGS) $(TEST_LIBS) -o $@
 
 $B/tests/deploy/tests $B/tests/deploy/test_library $B/tests/deploy/test_pages $B/tests/deploy/test_packages $B/tests/deploy/test_python: | $(LIBRARY)
 $B/tests/deploy/tests $B/tests/deploy/test_reference: | $(REFERENCE_PROGRAM)
