@@ -324,6 +324,7 @@ $(REPLAYS): $B/tests/fuzz/%: $B/tests/fuzz/%.o $B/tests/fuzz/replay.o $(TEST_LIN
 $B/tests/deploy/tests $B/tests/deploy/test_library $B/tests/deploy/test_pages $B/tests/deploy/test_packages $B/tests/deploy/test_python: | $(LIBRARY)
 $B/tests/deploy/tests $B/tests/deploy/test_reference: | $(REFERENCE_PROGRAM)
 $B/tests/deploy/tests $B/tests/deploy/test_mpi: | $(MPI)
+$B/tests/http/tests $B/tests/http/test_equal: | $B/tests/bench/load_equal
 $B/tests/http/tests $B/tests/http/test_sandbox_attempts: | $B/tests/support/injected.so
 $(PRELOAD): $B/%.so: %.c $B/flags
 	$(call say,LINK,$@)
@@ -401,6 +402,11 @@ check-twin: programs ## the tests beside the daemon of another build, TWIN=FILE:
 	@ATTND_TEST_TWIN=$(abspath $(TWIN)) ATTND_TEST_TWIN_LOG=$(abspath $B/twin.log) tests/run $(BUILD)/$(COMPILER) check plain
 	@sed -nE 's/^.*: ([0-9]+) answers compared, ([0-9]+) differ$$/\1 \2/p' $B/twin.log | \
 	    awk '{ compared += $$1; differ += $$2 } END { print compared + 0 " answers compared, " differ + 0 " differ" }'
+
+COUNT ?= 1000000
+
+check-equal: $B/tests/bench/load_equal $(DAEMON) ## COUNT=1000000 answers of daemons under changing load, each equal to that of an idle one to the bit; half an hour
+	@$< $(COUNT)
 
 # The programs that tests/run runs. Programs that talk to the daemon from outside need no sanitizer of their own.
 programs: inner-programs $(TESTS) $(PRELOAD) $(LIBRARY) attn-mpi ## build what the tests run, and run nothing
@@ -493,6 +499,7 @@ exactness: $B/tests/bench/bench_exactness ## how far from the truth; the tables 
 
 # What is pasted says once where it comes from; WORDS are those that the names of rows must have, "2 threads" too.
 PASSES := $(addprefix $B/tests/bench/,load_vectors load_gguf)
+MEASURING := $(filter-out $(PASSES) %/load_equal,$(LOADS))
 
 bench-quick: $B/tests/bench/bench_attention $(PASSES) $(PEERS) $(DAEMON) ## kernels and whole passes beside their peers, with the machine, for pasting; ten minutes
 	@$< --quick
@@ -501,8 +508,8 @@ bench-quick: $B/tests/bench/bench_attention $(PASSES) $(PEERS) $(DAEMON) ## kern
 bench-pass: $(PASSES) $(PEERS) $(DAEMON) ## every whole pass: BERT, MiniLM, Qwen3, Llama, all types, 1 and 2 threads; hours, or the rows that WORDS pick
 	@head=; for program in $(PASSES); do BENCH_HEAD=$$head $$program $(WORDS) || exit 1; head=no; done
 
-bench-load: $(filter-out $(PASSES),$(LOADS)) $(PEERS) $B/tests/bench/rival_cjson $(DAEMON) ## the daemon under load, and beside it what people write otherwise
-	@for program in $(filter-out $(PASSES),$(LOADS)); do echo "== $$program"; $$program || exit 1; done
+bench-load: $(MEASURING) $(PEERS) $B/tests/bench/rival_cjson $(DAEMON) ## the daemon under load, and beside it what people write otherwise
+	@for program in $(MEASURING); do echo "== $$program"; $$program || exit 1; done
 
 $B/tests/bench/rival_cjson: %: %.o
 	$(call say,LINK,$@)
@@ -606,7 +613,7 @@ help: ## this
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: attn-mpi mpi-missing daemon run serve story test test-tools test-sanitized check programs inner-programs threaded-programs check-twin check-page pictures check-long check-aarch64 check-layers check-pages check-abi keep-abi abi-library lint sbom check-reproducible reference bench bench-quick bench-pass bench-load exactness fuzz fuzz-programs library install install-library uninstall python deb dist verify compdb \
+.PHONY: attn-mpi mpi-missing daemon run serve story test test-tools test-sanitized check programs inner-programs threaded-programs check-twin check-equal check-page pictures check-long check-aarch64 check-layers check-pages check-abi keep-abi abi-library lint sbom check-reproducible reference bench bench-quick bench-pass bench-load exactness fuzz fuzz-programs library install install-library uninstall python deb dist verify compdb \
         clean help FORCE
 .SECONDARY:
 # What the objects of tests depend on takes make twice as long to read as all else, and is no part of these.

@@ -123,10 +123,12 @@ void traffic_connection_begin(struct traffic_connection *connection,
     connection->has_head = connection->closes = connection->is_answered = false;
     connection->status = 0;
     connection->body_left_bytes = 0;
+    if (connection->body)
+        connection->body->used = 0;
 }
 
-/* The value of a header, or NULL. The head ends with an empty line. */
-static const char *header(const struct traffic_connection *connection, const char *name)
+/* The head ends with an empty line. */
+const char *traffic_connection_header(const struct traffic_connection *connection, const char *name)
 {
     const size_t length = strlen(name);
     for (const char *line = strchr(connection->head, '\n'); line; line = strchr(line, '\n')) {
@@ -139,11 +141,12 @@ static const char *header(const struct traffic_connection *connection, const cha
 
 static bool read_head(struct traffic_connection *connection)
 {
-    const char *length = header(connection, "content-length");
-    const char *after = header(connection, "connection");
-    if (sscanf(connection->head, "HTTP/1.1 %d", &connection->status) != 1 || !length)
+    const char *length = traffic_connection_header(connection, "content-length");
+    const char *after = traffic_connection_header(connection, "connection");
+    if (sscanf(connection->head, "HTTP/1.1 %d", &connection->status) != 1
+        || (!length && connection->status != 204))
         return false;
-    connection->body_left_bytes = strtoll(length, NULL, 10);
+    connection->body_left_bytes = length ? strtoll(length, NULL, 10) : 0;
     connection->closes = after && strncasecmp(after, "close", 5) == 0;
     connection->has_head = true;
     return connection->status >= 100 && connection->status < 600;
@@ -164,17 +167,32 @@ static int take_head(struct traffic_connection *connection, const char *bytes, i
     return read_head(connection) ? (int)(end + 4 - connection->head) - before : -1;
 }
 
+static void keep(struct traffic_body *body, const char *bytes, size_t count)
+{
+    if (body->used + count > body->room) {
+        body->room = 2 * (body->used + count);
+        body->bytes = realloc(body->bytes, body->room);
+        if (!body->bytes)
+            abort();
+    }
+    memcpy(body->bytes + body->used, bytes, count);
+    body->used += count;
+}
+
 static bool take(struct traffic_connection *connection, const char *bytes, int count)
 {
     if (!connection->has_head) {
         const int taken = take_head(connection, bytes, count);
         if (taken < 0)
             return false;
+        bytes += taken;
         count -= taken;
     }
     connection->body_left_bytes -= count;
     if (connection->body_left_bytes < 0)
         return false;
+    if (connection->body && count > 0)
+        keep(connection->body, bytes, (size_t)count);
     connection->is_answered = connection->has_head && connection->body_left_bytes == 0;
     return true;
 }
@@ -253,7 +271,7 @@ enum traffic_step traffic_connection_step(struct traffic_connection *connection)
 
 double traffic_connection_timing(const struct traffic_connection *connection, const char *name)
 {
-    const char *timing = header(connection, "server-timing");
+    const char *timing = traffic_connection_header(connection, "server-timing");
     const char *found = timing ? strstr(timing, name) : NULL;
     const char *line_end = timing ? strchr(timing, '\r') : NULL;
     double duration;

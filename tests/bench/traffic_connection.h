@@ -18,9 +18,16 @@ struct traffic_place {
     bool is_tls;           /* any certificate will do */
 };
 
+/* The body of the answer that was read last. Zeroed is empty; the caller frees bytes. */
+struct traffic_body {
+    char *bytes;
+    size_t used, room;
+};
+
 struct traffic_connection {
     int descriptor;
-    void *tls; /* gnutls_session_t; NULL: none */
+    void *tls;                 /* gnutls_session_t; NULL: none */
+    struct traffic_body *body; /* the caller's, set after opening; NULL: no body is kept */
     const struct traffic_request *request;
     size_t sent_bytes;
     int64_t intended_ns;
@@ -57,6 +64,11 @@ void traffic_connection_begin(struct traffic_connection *connection,
 
 /* Sends and reads what it can without waiting. */
 enum traffic_step traffic_connection_step(struct traffic_connection *connection);
+
+/* The value of a header of the answer, which goes on to the end of its line; NULL: there is none.
+ */
+const char *traffic_connection_header(const struct traffic_connection *connection,
+                                      const char *name);
 
 /* A duration of the answer's Server-Timing, in milliseconds; below 0: the answer has none. */
 double traffic_connection_timing(const struct traffic_connection *connection, const char *name);

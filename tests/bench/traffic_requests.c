@@ -46,21 +46,30 @@ static void write_floats(FILE *stream, int64_t count, uint64_t *state)
     }
 }
 
+struct traffic_request traffic_any(const char *method, const char *path, const char *headers,
+                                   const void *body, size_t size)
+{
+    struct text whole;
+    text_open(&whole);
+    fprintf(whole.stream, "%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\n%sContent-Length: %zu\r\n\r\n",
+            method, path, headers, size);
+    fwrite(body, 1, size, whole.stream);
+    text_close(&whole);
+    return (struct traffic_request){ whole.bytes, whole.size, 1 };
+}
+
 /* Frees the body's bytes. */
 static struct traffic_request post(const char *path, const char *headers, struct text *body,
                                    int timeout_ms)
 {
-    struct text whole;
-    text_open(&whole);
-    fprintf(whole.stream, "POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\n%sContent-Length: %zu\r\n", path,
-            headers, body->size);
+    char lines[256];
+    snprintf(lines, sizeof lines, "%s", headers);
     if (timeout_ms > 0)
-        fprintf(whole.stream, "X-Timeout-Ms: %d\r\n", timeout_ms);
-    fputs("\r\n", whole.stream);
-    fwrite(body->bytes, 1, body->size, whole.stream);
-    text_close(&whole);
+        snprintf(lines, sizeof lines, "%sX-Timeout-Ms: %d\r\n", headers, timeout_ms);
+    const struct traffic_request request =
+        traffic_any("POST", path, lines, body->bytes, body->size);
     free(body->bytes);
-    return (struct traffic_request){ whole.bytes, whole.size, 1 };
+    return request;
 }
 
 void traffic_add_header(struct traffic_request *request, const char *header)

@@ -18,6 +18,10 @@ struct traffic_shape {
 struct traffic_request traffic_get(const char *path);
 struct traffic_request traffic_json(const char *path, const char *body, int timeout_ms);
 
+/* The same of any method, with header lines ("Name: value\r\n") and a body of so many bytes. */
+struct traffic_request traffic_any(const char *method, const char *path, const char *headers,
+                                   const void *body, size_t size);
+
 /* Self-attention by the model sdpa. Query, key and value are all given, and the request asks for
  * the context. The numbers are rows of JSON with 17 digits, as Python and JavaScript write
  * doubles (one head), or bytes by the Open Inference Protocol. */

@@ -5,7 +5,7 @@
  * port of its own, over copies of the directories that the arguments name. Every request of
  * http_client_send() then goes to both, one after the other. Answers whose status, Content-Type or
  * body differ are written to the file that ATTND_TEST_TWIN_LOG names, else to stderr; the test goes
- * on with the answer of its own daemon. `make check-equal` is the whole suite under it.
+ * on with the answer of its own daemon. `make check-twin` is the whole suite under it.
  *
  * Identifiers that a daemon makes at random differ. Where two bodies differ in a run of hexadecimal
  * digits alone, the run counts as such an identifier: the twin gets its own in later requests. */
