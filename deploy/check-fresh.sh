@@ -37,7 +37,8 @@ cannot() {
 # -------------------------------------------------------------------------- inside the namespaces --
 
 inside() { # COMMAND...
-    chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin CI=true "$@" </dev/null
+    chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin CI=true \
+        ${TESTS_UNTIL:+TESTS_UNTIL=$TESTS_UNTIL} "$@" </dev/null
 }
 
 make_root() {
