@@ -1,6 +1,7 @@
 #!/bin/bash
 # make-dist.sh - the release: the sources of the last commit as a tarball, the bill of materials of the program that
-# is built from them, the statement of what it was built with, and the sums of these.
+# is built from them, what is known of the vulnerabilities of what is linked in, the statement of what it was built
+# with, and the sums of these.
 #
 #     deploy/make-dist.sh FOLDER PROGRAM [SIGN]
 #
@@ -36,6 +37,7 @@ mkdir -p "$folder"
 git -c tar.umask=0022 -c core.autocrlf=false archive --format=tar --prefix="$name/" HEAD |
     gzip -n >"$folder/$name.tar.gz"
 deploy/make-sbom.sh "$program" >"$folder/$name.spdx.json"
+git show HEAD:deploy/attnd.openvex.json >"$folder/$name.openvex.json"
 
 # A line a file, a line a package: verify-dist.sh reads it by line.
 subject() { # FILE NAME
@@ -50,6 +52,7 @@ provenance() {
   "subject": [
 $(subject "$folder/$name.tar.gz" "$name.tar.gz"),
 $(subject "$folder/$name.spdx.json" "$name.spdx.json"),
+$(subject "$folder/$name.openvex.json" "$name.openvex.json"),
 $(subject "$program" attnd)
   ],
   "predicateType": "https://slsa.dev/provenance/v1",
@@ -82,7 +85,7 @@ provenance >"$folder/$name.provenance.json"
 
 cd "$folder"
 rm -f SHA256SUMS.minisig SHA256SUMS.asc
-sha256sum "$name.tar.gz" "$name.spdx.json" "$name.provenance.json" >SHA256SUMS
+sha256sum "$name.tar.gz" "$name.spdx.json" "$name.openvex.json" "$name.provenance.json" >SHA256SUMS
 case $sign in
 minisign:*) minisign -S -s "${sign#*:}" -m SHA256SUMS -t "attnd $version" ;;
 gpg:*) gpg --batch --yes --armor --detach-sign --local-user "${sign#*:}" SHA256SUMS ;;

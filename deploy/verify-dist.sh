@@ -33,7 +33,7 @@ else
     echo "signature: none"
 fi
 
-for file in "$name.tar.gz" "$name.spdx.json"; do
+for file in "$name.tar.gz" "$name.spdx.json" "$name.openvex.json"; do
     grep -qF "\"name\": \"$file\", \"digest\": {\"sha256\": \"$(sha256sum <"$file" | cut -d ' ' -f 1)\"}" "$statement" || {
         echo "verify: $file is not the one of $statement"
         exit 1

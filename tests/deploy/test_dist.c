@@ -44,8 +44,9 @@ TEST(files_of_the_commit)
     shell(
         "name=attnd-$($DAEMON --version | sed 's/attnd //')\n"
         "cd $D/one && test \"$(ls)\" = "
-        "\"SHA256SUMS\n$name.provenance.json\n$name.spdx.json\n$name.tar.gz\" && "
-        "sha256sum --quiet -c SHA256SUMS && test $(wc -l <SHA256SUMS) = 3 && "
+        "\"SHA256SUMS\n$name.openvex.json\n$name.provenance.json\n$name.spdx.json\n$name.tar.gz\" "
+        "&& "
+        "sha256sum --quiet -c SHA256SUMS && test $(wc -l <SHA256SUMS) = 4 && "
         "tar -tzf $name.tar.gz | grep -v '/$' | sort >$D/in && "
         "git -C $OLDPWD ls-tree -r --name-only HEAD | sed \"s|^|$name/|\" | sort | diff - $D/in && "
         "grep -qx $name/CHANGELOG.md $D/in && grep -qx $name/LICENSE $D/in");
