@@ -1,5 +1,5 @@
 /* test_vex.c - what deploy/attnd.openvex.json says of the dependencies' known vulnerabilities: its
- * form by the specification of OpenVEX 0.2.0, what is fixed by Debian's changelogs, and what the
+ * form by the specification of OpenVEX, what is fixed by Debian's changelogs, and what the
  * daemon does not call by the symbols that it imports. */
 #include "daemon.h"
 #include "shell.h"
