@@ -23,7 +23,7 @@ build() { # ROOT VARIABLE...
     shift
     env -u MAKEFLAGS -u MAKELEVEL CCACHE_DISABLE=1 "$@" make -s -C "$root" daemon >/dev/null
 }
-build "$one" LC_ALL=C TZ=UTC MAKEFLAGS=-j1 &
+build "$one" LC_ALL=C TZ=UTC MAKEFLAGS=-j1 BUILD=build &
 first=$!
 build "$two" LC_ALL=C.UTF-8 TZ=Asia/Tokyo MAKEFLAGS=-j2 BUILD="$folder/made"
 wait "$first"

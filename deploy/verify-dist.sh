@@ -50,7 +50,8 @@ done < <(sed -n 's/.*"uri": "pkg:deb\/debian\/\([^@]*\)@\([^?]*\)?.*/\1 \2/p' "$
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 tar -xzf "$name.tar.gz" -C "$work"
-env -u MAKEFLAGS -u MAKELEVEL make -s -j"$(nproc)" -C "$work/$name" daemon >"$work/log" 2>&1 || {
+# The caller's BUILD is where a release lies, and not where this one is built.
+env -u MAKEFLAGS -u MAKELEVEL make -s -j"$(nproc)" -C "$work/$name" BUILD=build daemon >"$work/log" 2>&1 || {
     cat "$work/log"
     echo "verify: the sources do not build here"
     exit 2
