@@ -589,10 +589,10 @@ $(BUILD)/attnd.py: $(wildcard lib/python/*.py lib/python/attnd/*.py)
 	$Q mkdir -p $(@D)
 	$Q python3 lib/python/build_package.py > $@.new && mv $@.new $@
 
-deb: ## install what is missing, build, make Debian packages of the daemon and the library, at build/deb/
+deb: ## install what is missing, build, make Debian packages of the daemon and the library, at build/deb/; DEBFULLNAME and DEBEMAIL name their maintainer, whom RELEASE=yes demands
 	@deploy/install-packages.sh build deb
 	@$(MAKE) --no-print-directory -j$(JOBS) daemon library
-	@deploy/make-deb.sh $(BUILD)/deb $(DAEMON) $(LIBRARY)
+	@RELEASE=$(RELEASE) deploy/make-deb.sh $(BUILD)/deb $(DAEMON) $(LIBRARY)
 
 dist: daemon ## the release at build/dist/: the last commit as a tarball, what is linked in, what it was built with, the sums; SIGN=minisign:FILE or gpg:KEY signs them
 	@deploy/make-dist.sh $(BUILD)/dist $(DAEMON) $(SIGN)

@@ -6,6 +6,9 @@
 # They come to FOLDER. What is in them is what `make install` puts there, stripped; deploy/debian/ has the texts. The
 # version is that of server/base/version.h; the packages that they need are what dpkg-shlibdeps finds. Equal programs
 # give equal packages: the date is that of SOURCE_DATE_EPOCH, or of the last commit. It needs no root.
+#
+# Who answers for the packages is DEBFULLNAME and DEBEMAIL, as for Debian's own programs. Without them the maintainer is
+# the one of deploy/debian/control, which nobody can write to, and RELEASE=yes is refused.
 set -euo pipefail
 umask 022
 folder=$(realpath -m "$1") daemon=$(realpath "$2") library=$(realpath "$3")
@@ -13,6 +16,9 @@ cd "$(dirname "$0")/.."
 texts=$PWD/deploy/debian
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+
+maintainer=$(deploy/maintainer.sh "make deb" "${RELEASE-}") || exit 1
+[ -n "$maintainer" ] || maintainer=$(sed -n 's/^Maintainer: //p' "$texts/control")
 
 if [ -z "${SOURCE_DATE_EPOCH-}" ]; then
     SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)
@@ -62,13 +68,14 @@ lay_out_python() { # FOLDER
 # dpkg's programs read them in debian/ of the folder where they run.
 write_debian() {
     mkdir "$work/debian"
-    cp "$texts/control" "$work/debian/control"
+    awk -v maintainer="$maintainer" '/^Maintainer: / { $0 = "Maintainer: " maintainer } 1' "$texts/control" \
+        >"$work/debian/control"
     cat >"$work/debian/changelog" <<END
 attnd ($version) unstable; urgency=medium
 
   * The release of this version; its CHANGELOG.md says what is new.
 
- -- $(sed -n 's/^Maintainer: //p' "$texts/control")  $(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")
+ -- $maintainer  $(LC_ALL=C date -u -R -d "@$SOURCE_DATE_EPOCH")
 END
 }
 

@@ -7,7 +7,8 @@
 #
 # They come to FOLDER. The same commit and program give the same bytes: all times are that of the commit. SIGN is
 # minisign:FILE, a secret key, or gpg:KEY, whose signature of the sums comes beside them; without it the release is
-# unsigned. deploy/verify-dist.sh builds it again and compares.
+# unsigned. A signed one is for others, so DEBFULLNAME and DEBEMAIL say who answers for it; the statement has the address.
+# deploy/verify-dist.sh builds it again and compares.
 #
 # Source: https://slsa.dev/spec/v1.0/provenance in a statement of https://in-toto.io/Statement/v1.
 set -euo pipefail
@@ -18,6 +19,9 @@ case $sign in
 *) echo "make dist: SIGN is $sign; expected minisign:FILE or gpg:KEY" >&2 && exit 2 ;;
 esac
 cd "$(dirname "$0")/.."
+maintainer=$(deploy/maintainer.sh "make dist" "$sign") || exit 1
+builder=https://attnd.invalid/make-dist
+[ -z "$maintainer" ] || builder=mailto:$DEBEMAIL
 commit=$(git rev-parse --short HEAD)
 SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
 export SOURCE_DATE_EPOCH
@@ -76,7 +80,7 @@ END
     cat <<END
       ]
     },
-    "runDetails": {"builder": {"id": "https://attnd.invalid/make-dist"}}
+    "runDetails": {"builder": {"id": "$builder"}}
   }
 }
 END

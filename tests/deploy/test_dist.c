@@ -113,14 +113,49 @@ TEST(signatures)
 {
     skip_without("gnupg", "command -v gpg");
     skip_without_a_commit();
-    shell("export GNUPGHOME=$D/ring && mkdir -m 700 $GNUPGHOME && "
+    shell("export GNUPGHOME=$D/ring DEBFULLNAME='A Maker' DEBEMAIL=maker@example.org && mkdir -m "
+          "700 $GNUPGHOME && "
           "gpg --batch --quiet --passphrase '' --quick-generate-key releases@example.org 2>&1 && "
           "deploy/make-dist.sh $D/signed $DAEMON gpg:releases@example.org 2>&1 && "
           "gpg --verify $D/signed/SHA256SUMS.asc $D/signed/SHA256SUMS 2>&1 && "
+          "grep -qF '\"id\": \"mailto:maker@example.org\"' $D/signed/*.provenance.json && "
           "sed -i s/attnd/other/ $D/signed/SHA256SUMS && "
           "! gpg --verify $D/signed/SHA256SUMS.asc $D/signed/SHA256SUMS 2>&1");
     shell("! deploy/make-dist.sh $D/bad $DAEMON pgp 2>$D/said && grep -F 'minisign:FILE or "
           "gpg:KEY' $D/said");
+}
+
+/* What is for others names who answers for it, as a whole address. */
+TEST(maintainer)
+{
+    shell(
+        "says() { ! env -u DEBFULLNAME -u DEBEMAIL \"$@\" >$D/said 2>&1 && grep -qF 'expected' "
+        "$D/said; }\n"
+        "says deploy/make-dist.sh $D/unnamed $DAEMON gpg:releases@example.org && "
+        "says RELEASE=yes deploy/make-deb.sh $D/unnamed $DAEMON $DAEMON && test ! -e $D/unnamed && "
+        "says DEBEMAIL=a@b.c deploy/maintainer.sh make '' && "
+        "says DEBFULLNAME=A DEBEMAIL=a deploy/maintainer.sh make '' && "
+        "test \"$(DEBFULLNAME='A B' DEBEMAIL=a@b.c deploy/maintainer.sh make yes)\" = 'A B "
+        "<a@b.c>'");
+}
+
+/* A folder of the caller for what is made is not where a release is built anew. The make of this
+ * test "builds" the daemon as the Makefile places it. */
+TEST(build_elsewhere)
+{
+    skip_without_a_commit();
+    shell("mkdir -p $D/bin && cat >$D/bin/make <<'END'\n"
+          "#!/bin/sh\n"
+          "while [ $# -gt 0 ]; do\n"
+          "  case $1 in -C) cd $2 && shift ;; BUILD=*) BUILD=${1#BUILD=} ;; esac\n"
+          "  shift\n"
+          "done\n"
+          "mkdir -p $BUILD && cp $DAEMON $BUILD/attnd\n"
+          "END\n"
+          "chmod +x $D/bin/make\n"
+          "export BUILD=$D/elsewhere PATH=$D/bin:$PATH DAEMON=$(realpath $DAEMON)\n"
+          "deploy/verify-dist.sh $D/one 2>&1 | tail -n 1 | grep -F 'is built from its sources' && "
+          "deploy/check-reproducible.sh && test ! -e $BUILD");
 }
 
 ALL_TESTS(set_up, tear_down);

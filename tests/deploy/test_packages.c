@@ -140,6 +140,16 @@ TEST(files_of_python)
           "assert attnd.local.softmax(numpy.zeros(2)).tolist() == [0.5, 0.5]'");
 }
 
+/* Who makes a package for others is its maintainer. */
+TEST(maintainer)
+{
+    skip_without_dpkg();
+    shell("export DEBFULLNAME='A Maker' DEBEMAIL=maker@example.org RELEASE=yes\n"
+          "deploy/make-deb.sh $D/named $DAEMON $LIBRARY 2>&1 && "
+          "test \"$(dpkg-deb -f $D/named/libattn1_*.deb Maintainer)\" = 'A Maker "
+          "<maker@example.org>'");
+}
+
 /* Every file is root's, nobody else may write it, and no path names the folder where it was made.
  */
 TEST(owners_and_modes)
