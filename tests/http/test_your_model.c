@@ -154,7 +154,7 @@ TEST(broken)
     for (size_t i = 0; i < sizeof BROKEN / sizeof *BROKEN; i++) {
         char quoted[300];
         expect_said(said, BROKEN[i].name, BROKEN[i].says);
-        snprintf(quoted, sizeof quoted, "| `%s` |", BROKEN[i].says);
+        snprintf(quoted, sizeof quoted, "`%s`", BROKEN[i].says);
         if (!strstr(page, quoted))
             fail_msg("the page does not quote '%s'", BROKEN[i].says);
     }
@@ -162,16 +162,20 @@ TEST(broken)
     free(page);
 }
 
-/* The table of the page has no sentence besides. */
+/* The first column of the page's table has no sentence besides. */
 TEST(quoted)
 {
     char *page = (char *)tensor_read_bytes(PAGE, NULL);
     const char *row = strstr(page, "## What the check says");
-    size_t rows = 0;
+    size_t marks = 0;
     assert_non_null(row);
-    while ((row = strstr(row + 1, "\n| `")))
-        rows++;
-    assert_int_equal(rows, sizeof BROKEN / sizeof *BROKEN);
+    while ((row = strstr(row + 1, "\n| `"))) {
+        const char *end = strstr(row + 3, " | ");
+        assert_non_null(end);
+        for (const char *c = row; c < end; c++)
+            marks += *c == '`';
+    }
+    assert_int_equal(marks, 2 * sizeof BROKEN / sizeof *BROKEN);
     free(page);
 }
 
