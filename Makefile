@@ -115,10 +115,10 @@ TEST_LIBS     = $(SERVER_LIBS) $(call package,--libs $(TEST_PACKAGES))
 # functions is replaced by a program's.
 SHARED_FLAGS := -fPIC -fno-semantic-interposition
 
-$B/lib/%.o:         MODULE_FLAGS = -Ilib $(SHARED_FLAGS)
+$B/lib/%.o:         MODULE_FLAGS = -Ilib $(SHARED_FLAGS) $(COVERED)
 MPI_CFLAGS          = $(subst -I,-isystem ,$(call package,--cflags ompi-c))
 $B/lib/mpi/%.o:     MODULE_FLAGS = -Ilib -Iserver $(MPI_CFLAGS)
-$B/server/%.o:      MODULE_FLAGS = -Ilib -Iserver $(SERVER_CFLAGS)
+$B/server/%.o:      MODULE_FLAGS = -Ilib -Iserver $(SERVER_CFLAGS) $(COVERED)
 # cmocka gives each test and fixture a state, which few want.
 $B/tests/%.o:       MODULE_FLAGS = -Ilib -Iserver -Itests/support -Wno-unused-parameter $(TEST_CFLAGS)
 
@@ -460,6 +460,21 @@ sbom: $(BUILD)/attnd.spdx.json ## what the daemon is linked with, as SPDX, at bu
 $(BUILD)/attnd.spdx.json: $(BUILD)/attnd deploy/make-sbom.sh deploy/linked-packages.sh
 	$Q deploy/make-sbom.sh $< $(if $(STATIC_BLAS),libopenblas-pthread-dev) > $@.new && mv $@.new $@
 
+# gcov counts in the code alone, not in its tests nor in kernels, which are one source for many CPUs. tests/run goes on
+# where a test fails: `make test` is there for them, and a program that counts is slow.
+COVERAGE_FOLDERS ?= kernels laws conformance unit fuzz http faults
+COVERAGE_SRC := $(filter $(COVERAGE_FOLDERS:%=tests/%/%),$(TEST_SRC))
+
+coverage: ## how much of each room the suite runs, by gcov, at build/coverage; RAISE=yes raises the floors, COVERAGE_FOLDERS=unit runs a part
+	@deploy/install-packages.sh build build-tests test
+	@find $(BUILD)/coverage -name '*.gcda' -delete 2>/dev/null || true
+	@$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD)/coverage CFLAGS='-O0 -g1' WARNINGS= COVERED=--coverage \
+	    LDFLAGS=--coverage coverage-programs
+	@SLOW=4 tests/run $(BUILD)/coverage/$(COMPILER) coverage '$(COVERAGE_FOLDERS)' | tail -n 20
+	@tests/check-coverage $(if $(RAISE),--raise) $(BUILD)/coverage/$(COMPILER)
+
+coverage-programs: $(KERNEL_OBJ) $(DAEMON) $(call programs_of,$(COVERAGE_SRC)) $(PRELOAD) $(filter $(COVERAGE_FOLDERS:%=$B/tests/%/%),$(REPLAYS))
+
 # Without kernels and optimization: neither changes what a program knows of the library.
 ABI_LIBRARY := $(BUILD)/abi/$(COMPILER)/$(notdir $(LIBRARY))
 
@@ -613,7 +628,7 @@ help: ## this
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: attn-mpi mpi-missing daemon run serve story test test-tools test-sanitized check programs inner-programs threaded-programs check-twin check-equal check-page pictures check-long check-aarch64 check-layers check-pages check-abi keep-abi abi-library lint sbom check-reproducible reference bench bench-quick bench-pass bench-load exactness fuzz fuzz-programs library install install-library uninstall python deb dist verify compdb \
+.PHONY: attn-mpi mpi-missing daemon run serve story test test-tools test-sanitized check programs inner-programs threaded-programs check-twin check-equal check-page pictures check-long check-aarch64 check-layers check-pages check-abi keep-abi abi-library coverage coverage-programs lint sbom check-reproducible reference bench bench-quick bench-pass bench-load exactness fuzz fuzz-programs library install install-library uninstall python deb dist verify compdb \
         clean help FORCE
 .SECONDARY:
 # What the objects of tests depend on takes make twice as long to read as all else, and is no part of these.
