@@ -545,7 +545,10 @@ fuzz: ## each fuzz target for FUZZ_SECONDS=60, with clang's libFuzzer
 
 fuzz-programs: $(FUZZ_SRC:tests/fuzz/%.c=$(BUILD)/%)
 $(BUILD)/fuzz_%: $B/tests/fuzz/fuzz_%.o $(TEST_LINKED)
-	$Q $(CC) $(FLAGS) -fsanitize=fuzzer $^ $(LDFLAGS) $(TEST_LIBS) -o $@
+	$Q $(FUZZ_LINK) $^ $(LDFLAGS) $(TEST_LIBS) -o $@
+
+# Fuzzing services (.clusterfuzzlite/) bring an engine, which is C++.
+FUZZ_LINK = $(if $(LIB_FUZZING_ENGINE),$(CXX) $(CXXFLAGS) $(SANITIZER) $(LIB_FUZZING_ENGINE),$(CC) $(FLAGS) -fsanitize=fuzzer)
 
 # ------------------------------------------------------------------------------------ the rest --
 

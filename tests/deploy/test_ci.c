@@ -66,4 +66,15 @@ TEST(the_suite_runs)
     shell("test -x .ci/run");
 }
 
+/* What build.sh reads is in the context of the build, and each target has a corpus. */
+TEST(fuzzing_service)
+{
+    shell("test -x .clusterfuzzlite/build.sh && bash -n .clusterfuzzlite/build.sh && "
+          "for name in Makefile lib server deploy/install-packages.sh tests/fuzz tests/support "
+          ".clusterfuzzlite; do grep -qxF \"!$name\" .dockerignore || exit 1; done");
+    shell("for source in tests/fuzz/fuzz_*.c; do name=${source##*/fuzz_}\n"
+          "  test -n \"$(ls tests/fuzz/corpus/${name%.c})\" || exit 1\n"
+          "done");
+}
+
 ALL_TESTS(set_up, tear_down);
