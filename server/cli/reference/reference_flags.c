@@ -112,7 +112,7 @@ void reference_flags(void)
     puts("# Reference: flags, variables and commands\n");
     reference_paragraph_begin();
     fputs("Made from the table that `attnd --help` prints. In the sources, "
-          "`server/API_OPERATING.md` says more of each flag, of signals and of systemd, and "
+          "`server/API_OPERATING.md` says more of flags, of signals and of systemd, and "
           "`deploy/OPERATIONS.md` what to set in production.",
           reference_out());
     reference_paragraph_end();
