@@ -7,9 +7,10 @@
 
 #include "base/clock.h"
 #include "base/unique_id.h"
-#include "telemetry/collector.h"
+#include "remote/remote.h"
 #include "telemetry/log.h"
 #include "telemetry/metrics_text.h"
+#include "telemetry/span_answer.h"
 #include "telemetry/span_queue.h"
 #include "telemetry/span_record.h"
 
@@ -26,7 +27,8 @@ enum {
     BATCH_BYTES = 256 << 10, /* of JSON in one post */
     PAUSE_FIRST_S = 1,       /* after a post that failed; it doubles */
     PAUSE_MOST_S = 30,
-    GIVE_UP_S = 300,  /* a batch is dropped that nobody has taken for so long */
+    GIVE_UP_S = 300, /* a batch is dropped that nobody has taken for so long */
+    ANSWER_BYTES_MAX = 64 << 10,
     LATE_MS = 200,    /* for the thread to end, beyond the time for the last posts */
     TELL_EVERY_S = 60 /* a reason is logged at most so often while posts succeed */
 };
@@ -35,18 +37,18 @@ struct span_exporter {
     struct span_options options;
     struct span_queue *queue;
     pthread_t thread;
-    int wake, ended; /* eventfd(2): ends_ns is set; the thread has ended */
-    _Atomic int64_t ends_ns;
+    int ended; /* eventfd(2): the thread has ended */
+    struct remote_stop stop;
 
     _Atomic uint64_t exported, full, refused, expired; /* spans */
     _Atomic uint64_t failures;                         /* posts */
 
     /* The thread's own. */
-    struct collector collector;
+    struct remote_address address;
+    struct remote *collector;
     bool is_failing;
     int64_t told_ns; /* when a partial success was logged */
     char batch[BATCH_BYTES];
-    char answer[COLLECTOR_ANSWER_BYTES_MAX];
 };
 
 /* -------------------------------------------------------------- what is told -- */
@@ -66,9 +68,9 @@ static void tell(struct span_exporter *exporter, bool fails, const char *reason)
                  LOG_NUMBER("port", options->port));
 }
 
-static void tell_status(struct span_exporter *exporter, const struct collector_answer *answer)
+static void tell_status(struct span_exporter *exporter, const struct remote_answer *answer)
 {
-    char reason[COLLECTOR_REASON_MAX];
+    char reason[REMOTE_REASON_MAX];
     struct text text = text_in(reason, sizeof reason);
     text_raw(&text, "status ");
     text_integer(&text, answer->status);
@@ -77,12 +79,11 @@ static void tell_status(struct span_exporter *exporter, const struct collector_a
 }
 
 /* Returns how many of count spans the collector says that it refused. */
-static uint64_t refused_in_part(struct span_exporter *exporter,
-                                const struct collector_answer *answer, uint64_t count)
+static uint64_t refused_in_part(struct span_exporter *exporter, const struct remote_answer *answer,
+                                uint64_t count)
 {
-    char message[COLLECTOR_MESSAGE_MAX];
-    const uint64_t rejected =
-        collector_answer_rejected(exporter->answer + answer->body_at, answer->body_size, message);
+    char message[SPAN_ANSWER_MESSAGE_MAX];
+    const uint64_t rejected = span_answer_rejected(answer->body, answer->size, message);
     const int64_t now_ns = clock_now_ns();
     if ((rejected > 0 || message[0])
         && (exporter->told_ns == 0 || now_ns - exporter->told_ns > TELL_EVERY_S * NS_PER_S)) {
@@ -97,7 +98,7 @@ static uint64_t refused_in_part(struct span_exporter *exporter,
 
 static bool is_ending(const struct span_exporter *exporter)
 {
-    return atomic_load(&exporter->ends_ns) != 0;
+    return atomic_load(&exporter->stop.ends_ns) != 0;
 }
 
 /* From a half to the whole of pause_s, so that many daemons do not come back at once. What the
@@ -106,8 +107,29 @@ static void pause_for(struct span_exporter *exporter, int pause_s, int asked_s)
 {
     const int64_t half_ns = pause_s * NS_PER_S / 2;
     const int64_t extra_ns = (int64_t)(unique_id_next() % (uint64_t)half_ns);
-    collector_wait(&exporter->collector,
-                   clock_now_ns() + (asked_s > 0 ? asked_s * NS_PER_S : half_ns) + extra_ns);
+    const int64_t least_ns = asked_s > GIVE_UP_S ? GIVE_UP_S * NS_PER_S
+                             : asked_s > 0       ? asked_s * NS_PER_S
+                                                 : half_ns;
+    remote_stop_wait(&exporter->stop, clock_now_ns() + least_ns + extra_ns);
+}
+
+/* Posts the bytes. False, with the reason, where there is no answer. Collectors close connections
+ * that are idle, and one may do so while a post is on its way, so it may be sent again. */
+static bool post(struct span_exporter *exporter, const char *body, size_t size,
+                 struct remote_answer *answer, char reason[REMOTE_REASON_MAX])
+{
+    const struct byte_slice part = { body, size };
+    const struct remote_request request = {
+        .method = "POST",
+        .target = exporter->options.target,
+        .headers = "Content-Type: application/json\r\n",
+        .parts = &part,
+        .part_count = 1,
+        .deadline_ns = clock_now_ns() + exporter->options.timeout_ns,
+        .answer_bytes_max = ANSWER_BYTES_MAX,
+        .may_repeat = true,
+    };
+    return remote_ask(exporter->collector, &request, answer, reason) == REMOTE_ANSWERED;
 }
 
 /* Posts a batch until it is taken or refused, or it is too late. At the daemon's end each batch has
@@ -115,12 +137,12 @@ static void pause_for(struct span_exporter *exporter, int pause_s, int asked_s)
 static void deliver(struct span_exporter *exporter, const char *body, size_t size, uint64_t count)
 {
     const int64_t since_ns = clock_now_ns();
-    struct collector_answer answer = { .status = 0 };
-    char reason[COLLECTOR_REASON_MAX];
+    struct remote_answer answer = { .status = 0 };
+    char reason[REMOTE_REASON_MAX];
     for (int pause_s = PAUSE_FIRST_S;;) {
         const bool is_last = is_ending(exporter);
-        const bool answered = collector_post(&exporter->collector, body, size, &answer, reason);
-        if (answered && collector_answer_is_taken(answer.status)) {
+        const bool answered = post(exporter, body, size, &answer, reason);
+        if (answered && span_answer_is_taken(answer.status)) {
             const uint64_t rejected = refused_in_part(exporter, &answer, count);
             metrics_count(&exporter->exported, count - rejected);
             metrics_count(&exporter->refused, rejected);
@@ -132,7 +154,7 @@ static void deliver(struct span_exporter *exporter, const char *body, size_t siz
             tell_status(exporter, &answer);
         else
             tell(exporter, true, reason);
-        if (answered && !collector_answer_is_again(answer.status)) {
+        if (answered && !span_answer_is_again(answer.status)) {
             metrics_count(&exporter->refused, count);
             return;
         }
@@ -175,13 +197,13 @@ static void *exporter_thread(void *context)
     struct span_exporter *exporter = context;
     setpriority(PRIO_PROCESS, 0, 10);
     for (bool is_last = false; !is_last;) {
-        collector_wait(&exporter->collector, clock_now_ns() + exporter->options.delay_ns);
+        remote_stop_wait(&exporter->stop, clock_now_ns() + exporter->options.delay_ns);
         is_last = is_ending(exporter);
         int records_left = span_queue_places(exporter->queue);
         while (send_batch(exporter, &records_left))
             ;
     }
-    collector_close(&exporter->collector);
+    remote_close(exporter->collector);
     eventfd_write(exporter->ended, 1);
     return NULL;
 }
@@ -190,8 +212,8 @@ static void *exporter_thread(void *context)
 
 static void destroy(struct span_exporter *exporter)
 {
-    if (exporter->wake >= 0)
-        close(exporter->wake);
+    remote_free(exporter->collector);
+    remote_stop_free(&exporter->stop);
     if (exporter->ended >= 0)
         close(exporter->ended);
     span_queue_free(exporter->queue);
@@ -206,16 +228,13 @@ bool span_exporter_create(struct span_exporter **created, const struct span_opti
         return fault_no_memory(fault);
     exporter->options = *options;
     exporter->queue = span_queue_create(options->queue_max);
-    exporter->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     exporter->ended = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    exporter->collector = (struct collector){
-        .options = &exporter->options,
-        .socket = -1,
-        .wake = exporter->wake,
-        .ends_ns = &exporter->ends_ns,
-        .bytes = exporter->answer,
-    };
-    if (!exporter->queue || exporter->wake < 0 || exporter->ended < 0
+    exporter->address =
+        (struct remote_address){ .host_is_name = options->host_is_name, .port = options->port };
+    text_copy(exporter->address.host, sizeof exporter->address.host, options->host);
+    exporter->collector = remote_create(&exporter->address, NULL, NULL, &exporter->stop);
+    if (!remote_stop_init(&exporter->stop, fault) || !exporter->queue || !exporter->collector
+        || exporter->ended < 0
         || pthread_create(&exporter->thread, NULL, exporter_thread, exporter) != 0) {
         destroy(exporter);
         return fault_no_memory(fault);
@@ -230,8 +249,7 @@ void span_exporter_free(struct span_exporter *exporter)
 {
     if (!exporter)
         return;
-    atomic_store(&exporter->ends_ns, clock_now_ns() + SPAN_FLUSH_MS * INT64_C(1000000));
-    eventfd_write(exporter->wake, 1);
+    remote_stop_set(&exporter->stop, clock_now_ns() + SPAN_FLUSH_MS * INT64_C(1000000));
     struct pollfd ended = { .fd = exporter->ended, .events = POLLIN };
     const int64_t until_ns = clock_now_ns() + (SPAN_FLUSH_MS + LATE_MS) * INT64_C(1000000);
     int64_t left_ns = until_ns - clock_now_ns();

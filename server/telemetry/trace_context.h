@@ -50,7 +50,7 @@ size_t trace_state_copy(char out[TRACE_STATE_MAX + 1], const char *tracestate);
 
 /* Where spans are sent, and which. */
 
-enum { SPAN_HOST_MAX = 255, SPAN_TARGET_MAX = 1024, SPAN_RESOURCE_MAX = 8192 };
+enum { SPAN_HOST_MAX = 253, SPAN_TARGET_MAX = 1024, SPAN_RESOURCE_MAX = 8192 };
 
 struct span_options {
     bool is_on;                   /* false: no spans, and nothing below counts */
