@@ -1,6 +1,5 @@
 /* test_batch_jobs.c - the job array of Slurm and the Indexed Job of Kubernetes, as their schedulers
  * would start them, write together what one process writes. No scheduler is run here. */
-#include "daemon.h"
 #include "manifest.h"
 #include "shell.h"
 #include "test.h"
@@ -15,22 +14,12 @@ static char folder[] = "/tmp/attnd-jobs-XXXXXX";
 /* The files set no --chunk: there are enough lines for 20 chunks, and the last line is a fault. */
 static int set_up(void **state)
 {
-    assert_non_null(mkdtemp(folder));
-    setenv("D", folder, 1);
-    setenv("ATTND", daemon_program(), 1);
-    unsetenv("ATTND_TEST_SLOW"); /* of the runner: no flag of the program has this name */
-    unsetenv("ATTND_TEST_SANDBOX");
+    shell_folder(folder);
     shell("mkdir $D/models && awk 'BEGIN { for (i = 0; i < 20000; i++) printf "
           "\"{\\\"custom_id\\\":\\\"r%d\\\",\\\"method\\\":\\\"POST\\\",\\\"url\\\":"
           "\\\"/v1/softmax\\\",\\\"body\\\":{\\\"input\\\":[%d%s]}}\\n\", i, i % 7, "
           "i < 19999 ? \",1\" : \",true\" }' >$D/requests.jsonl");
     shell("$ATTND batch --out $D/whole $D/requests.jsonl >$D/said; test $? = 3");
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    shell("rm -r $D");
     return 0;
 }
 
@@ -83,4 +72,4 @@ TEST(pods_of_the_job_write_the_whole)
     manifest_free(&job);
 }
 
-ALL_TESTS(set_up, tear_down);
+ALL_TESTS(set_up, shell_folder_remove);

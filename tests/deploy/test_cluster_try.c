@@ -1,7 +1,6 @@
 /* test_cluster_try.c - deploy/kubernetes/try.sh against cluster_stub.sh, which stands for kubectl
  * and curl: what it asks of a cluster, what it counts, and that it always cleans up. No cluster is
  * asked. */
-#include "daemon.h"
 #include "shell.h"
 #include "skip.h"
 #include "test.h"
@@ -10,20 +9,10 @@ static char folder[] = "/tmp/attnd-try-XXXXXX";
 
 static int set_up(void **state)
 {
-    assert_non_null(mkdtemp(folder));
-    setenv("D", folder, 1);
-    setenv("ATTND", daemon_program(), 1);
-    unsetenv("ATTND_TEST_SLOW"); /* of the runner: no flag of the program has this name */
-    unsetenv("ATTND_TEST_SANDBOX");
+    shell_folder(folder);
     shell("mkdir $D/bin $D/tmp && for name in kubectl curl; do\n"
           "    ln -s $PWD/tests/deploy/cluster_stub.sh $D/bin/$name\n"
           "done");
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    shell("rm -r $D");
     return 0;
 }
 
@@ -136,4 +125,4 @@ TEST(an_image_is_needed)
                         "2\n2\n2\n");
 }
 
-ALL_TESTS(set_up, tear_down);
+ALL_TESTS(set_up, shell_folder_remove);

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { LINES = 1200, CHUNK = 120, PATH_BYTES = 512, KILLS = 50 };
+enum { PATH_BYTES = 512 };
 
 /* ------------------------------------------------------------------------------ helpers -- */
 
@@ -276,27 +276,15 @@ TEST(tensors_are_those_over_http)
 
 #define SMALL "--out OUT REQUESTS --chunk 120"
 
-static void make_whole(void)
-{
-    if (access(fixture_path("whole"), F_OK) == 0)
-        return;
-    batch_write_many("many", LINES);
-    batch_expect_said(batch_command(SMALL, "many", "whole", 3), "1200 requests in 10 chunks");
-}
-
 TEST(killed_at_any_moment_it_goes_on_to_the_same_bytes)
 {
-    make_whole();
-    const double begun = daemon_now();
-    free(batch_command(SMALL, "many", "again", 3));
-    assert_true(batch_kill_often("--format=json", KILLS, daemon_now() - begun) > 0);
-    assert_int_equal(batch_expect_same("whole", "killed"), LINES / CHUNK);
+    batch_kill_often("--format=json", 50);
 }
 
 /* The summary counts what earlier processes did. */
 TEST(started_again_it_computes_nothing)
 {
-    make_whole();
+    batch_make_whole("--format=json");
     char *first = batch_command(SMALL, "many", "whole", 3);
     assert_non_null(strstr(first, "10 of the chunks were there already"));
     assert_non_null(strstr(first, "12 faults: 12 not_found"));
@@ -306,7 +294,7 @@ TEST(started_again_it_computes_nothing)
 
 TEST(parts_together_are_the_whole)
 {
-    make_whole();
+    batch_make_whole("--format=json");
     free(batch_command(SMALL " --part 2/3", "many", "parts", 3));
     char *none = batch_file_text("parts", "chunk-000000.jsonl");
     char *own = batch_file_text("parts", "chunk-000002.jsonl");
@@ -316,7 +304,7 @@ TEST(parts_together_are_the_whole)
     free(batch_command(SMALL " --part 0/3", "many", "parts", 3));
     batch_expect_said(batch_command(SMALL " --part=1/3", "many", "parts", 3),
                       "360 requests in 3 chunks");
-    assert_int_equal(batch_expect_same("whole", "parts"), LINES / CHUNK);
+    assert_int_equal(batch_expect_same("whole", "parts"), BATCH_LINES / BATCH_CHUNK);
     batch_expect_said(batch_command(SMALL " --part 70/71", "many", "none", 0),
                       "0 requests in 0 chunks");
 }
@@ -326,7 +314,7 @@ TEST(parts_together_are_the_whole)
 TEST(other_cuts_at_once_write_the_same)
 {
     char command[4 * PATH_BYTES];
-    make_whole();
+    batch_make_whole("--format=json");
     snprintf(command, sizeof command,
              "unset ATTND_TEST_SLOW ATTND_TEST_SANDBOX; D=%s; rm -rf $D/cuts; for n in 1 2 3 4 5 "
              "6; do %s batch $D/many --out $D/cuts "
@@ -334,14 +322,14 @@ TEST(other_cuts_at_once_write_the_same)
              directory, daemon_program());
     for (int i = 0; i < 5; i++) {
         assert_int_equal(system(command), 0);
-        assert_int_equal(batch_expect_same("whole", "cuts"), LINES / CHUNK);
+        assert_int_equal(batch_expect_same("whole", "cuts"), BATCH_LINES / BATCH_CHUNK);
     }
 }
 
 /* A file that may not grow: what a full disk says, and the same for a limit of sizes. */
 TEST(without_room_it_says_so_and_goes_on_later)
 {
-    make_whole();
+    batch_make_whole("--format=json");
     char *text = batch_command_with_small_files(4, "many --out full --chunk 100", 1);
     batch_expect_said(text,
                       "chunk-000000.jsonl cannot be written: File too large; finished chunks stay: "
@@ -349,16 +337,16 @@ TEST(without_room_it_says_so_and_goes_on_later)
     assert_int_equal(daemon_directory_count(fixture_path("full")), 1); /* batch.json */
     free(batch_command("--out OUT REQUESTS --chunk 100", "many", "full", 3));
     free(batch_command("--out OUT REQUESTS --chunk 100", "many", "full-whole", 3));
-    assert_int_equal(batch_expect_same("full", "full-whole"), LINES / 100);
+    assert_int_equal(batch_expect_same("full", "full-whole"), BATCH_LINES / 100);
 }
 
 TEST(what_the_queue_has_no_room_for_waits)
 {
-    make_whole();
+    batch_make_whole("--format=json");
     free(batch_command(SMALL " --queue-max 2 --workers 3", "many", "queue", 3));
-    assert_int_equal(batch_expect_same("whole", "queue"), LINES / CHUNK);
+    assert_int_equal(batch_expect_same("whole", "queue"), BATCH_LINES / BATCH_CHUNK);
     free(batch_command(SMALL " --memory-max 1MiB", "many", "memory", 3));
-    assert_int_equal(batch_expect_same("whole", "memory"), LINES / CHUNK);
+    assert_int_equal(batch_expect_same("whole", "memory"), BATCH_LINES / BATCH_CHUNK);
 }
 
 /* ---------------------------------------------------------------- lines that are wrong -- */
@@ -454,7 +442,7 @@ TEST(the_summary_shows_a_line_for_each_fault)
 
 TEST(files_and_folders_that_do_not_do)
 {
-    make_whole();
+    batch_make_whole("--format=json");
     write_requests("empty", "");
     write_requests("one", HEAD("a", "/v1/attention") DEMO "}\n");
     write_requests("plain", "x");
@@ -499,7 +487,7 @@ TEST(a_part_is_computed_by_one_process)
 {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 1, .l_len = 1 };
     char path[PATH_BYTES];
-    make_whole();
+    batch_make_whole("--format=json");
     snprintf(path, sizeof path, "%s/batch.json", fixture_path("whole"));
     const int file = open(path, O_RDWR | O_CLOEXEC);
     assert_true(file >= 0);

@@ -9,18 +9,10 @@
 
 #include <unistd.h>
 
-enum { LINES = 1200, CHUNK = 120, PATH_BYTES = 512, KILLS = 25 };
+enum { PATH_BYTES = 512 };
 
 #define FORMAT "--format safetensors"
 #define SMALL  "--out OUT REQUESTS --chunk 120 " FORMAT
-
-static void make_whole(void)
-{
-    if (access(fixture_path("whole"), F_OK) == 0)
-        return;
-    batch_write_many("many", LINES);
-    batch_expect_said(batch_command(SMALL, "many", "whole", 3), "1200 requests in 10 chunks");
-}
 
 /* The header of a chunk's file; the caller deletes it. attnd's own reader must take the file. */
 static cJSON *header_of(const char *out, const char *name)
@@ -46,11 +38,7 @@ static cJSON *header_of(const char *out, const char *name)
 
 TEST(killed_at_any_moment_it_goes_on_to_the_same_bytes)
 {
-    make_whole();
-    const double begun = daemon_now();
-    free(batch_command(SMALL, "many", "again", 3));
-    assert_true(batch_kill_often("--format=safetensors", KILLS, daemon_now() - begun) > 0);
-    assert_int_equal(batch_expect_same("whole", "killed"), LINES / CHUNK);
+    batch_kill_often("--format=safetensors", 25);
 }
 
 /* The end of a process or of the power between the names of a chunk's files. */
@@ -58,7 +46,7 @@ TEST(a_chunk_without_one_of_its_files_is_computed_again)
 {
     static const char *const NAMES[] = { "chunk-000003.jsonl", "chunk-000004.safetensors" };
     char path[PATH_BYTES];
-    make_whole();
+    batch_make_whole("--format=safetensors");
     free(batch_command(SMALL, "many", "halves", 3));
     for (int i = 0; i < 2; i++) {
         snprintf(path, sizeof path, "%s/%s", fixture_path("halves"), NAMES[i]);
@@ -68,23 +56,24 @@ TEST(a_chunk_without_one_of_its_files_is_computed_again)
     assert_non_null(strstr(said, "8 of the chunks were there already"));
     assert_non_null(strstr(said, "12 faults: 12 not_found"));
     batch_expect_said(said, "\n240 computed");
-    assert_int_equal(batch_expect_same("whole", "halves"), LINES / CHUNK);
-    assert_int_equal(daemon_directory_count(fixture_path("halves")), 2 * LINES / CHUNK + 1);
+    assert_int_equal(batch_expect_same("whole", "halves"), BATCH_LINES / BATCH_CHUNK);
+    assert_int_equal(daemon_directory_count(fixture_path("halves")),
+                     2 * BATCH_LINES / BATCH_CHUNK + 1);
 }
 
 TEST(parts_together_are_the_whole)
 {
-    make_whole();
+    batch_make_whole("--format=safetensors");
     free(batch_command(SMALL " --part 1/2", "many", "parts", 3));
     free(batch_command(SMALL " --part 0/2 --queue-max 2 --workers 3", "many", "parts", 3));
-    assert_int_equal(batch_expect_same("whole", "parts"), LINES / CHUNK);
+    assert_int_equal(batch_expect_same("whole", "parts"), BATCH_LINES / BATCH_CHUNK);
     batch_expect_said(batch_command("--out OUT REQUESTS --chunk 120", "many", "parts", 1),
                       "has the answers of another batch");
 }
 
 TEST(without_room_it_says_so_and_goes_on_later)
 {
-    make_whole();
+    batch_make_whole("--format=safetensors");
     batch_expect_said(
         batch_command_with_small_files(48, "many --out full --chunk 1000 " FORMAT, 1),
         " cannot be written: File too large; finished chunks stay: make room, and start the batch "

@@ -13,11 +13,16 @@ char *batch_command(const char *words, const char *requests, const char *out, in
 /* Fails unless the words are in the text, and frees it. */
 void batch_expect_said(char *text, const char *words);
 
-/* Kills runs over "many" into "killed", of 120 lines a chunk and with this flag, at moments within
- * the seconds that a whole run takes. Where one has ended before, its files must be those of
- * "whole", and a new folder begins. In the end it goes on to these files too. Returns how many of
- * the kills left some chunks of ten, and not all. */
-int batch_kill_often(const char *flag, int kills, double seconds);
+/* Writes "many", of BATCH_LINES requests, and answers it into "whole" with this flag, if that has
+ * not been done. */
+enum { BATCH_LINES = 1200, BATCH_CHUNK = 120 };
+void batch_make_whole(const char *flag);
+
+/* Kills runs over "many" into "killed" with this flag, at moments within the seconds that a whole
+ * run takes. Where one has ended before, its files must be those of "whole", and a new folder
+ * begins. In the end it goes on to these files too. Some of the kills must have left some chunks,
+ * and not all. */
+void batch_kill_often(const char *flag, int kills);
 
 /* Runs attnd batch in the directory, where files may have 512 * blocks bytes. It must end with the
  * status. Returns what it printed, the caller's. */

@@ -1,5 +1,6 @@
 /* shell.c - see shell.h. */
 #include "shell.h"
+#include "daemon.h"
 #include "test.h"
 
 #include <limits.h>
@@ -18,6 +19,21 @@ const char *shell(const char *script)
     if (status != 0)
         fail_msg("%s\nstatus %d, wrote\n%s", script, status, output);
     return output;
+}
+
+void shell_folder(char *folder)
+{
+    assert_non_null(mkdtemp(folder));
+    setenv("D", folder, 1);
+    setenv("ATTND", daemon_program(), 1);
+    unsetenv("ATTND_TEST_SLOW"); /* of the runner: no flag of the program has this name */
+    unsetenv("ATTND_TEST_SANDBOX");
+}
+
+int shell_folder_remove(void **state)
+{
+    shell("rm -r $D");
+    return 0;
 }
 
 const char *shell_built(const char *file)

@@ -5,6 +5,11 @@
 /* What a script writes to its output, until the next call. The script must exit with 0. */
 const char *shell(const char *script);
 
+/* Makes a folder from a template of mkdtemp(), for scripts that start the daemon: D is its path,
+ * and ATTND the daemon's, without the runner's variables that name no flag of it. */
+void shell_folder(char *folder);
+int shell_folder_remove(void **state); /* removes D; a teardown of cmocka */
+
 /* The path of libattn.so.1 in the folder of the build that this program is in. Fails the test if it
  * is not there. */
 const char *shell_library(void);
