@@ -2,7 +2,9 @@
  *
  * Each caller sends one call after another; those that belong together come one after the other,
  * and a call that is refused is sent again. Some answers later, in a new phase, there are more
- * callers or fewer. In a phase of bursts all callers wait for each other and then send at once. */
+ * callers or fewer. In a phase of bursts all callers wait for each other and then send at once. In
+ * a phase of alike calls they send calls that stand near each other, so that they meet in products
+ * and sessions. */
 #include "traffic_equal.h"
 
 #include "fill.h"
@@ -16,7 +18,14 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-enum { WAIT_MS = 60000, REFUSALS_MAX = 100000, PHASE_ANSWERS = 200, SHOWN = 160, SHOWN_MAX = 20 };
+enum {
+    WAIT_MS = 60000,
+    REFUSALS_MAX = 100000,
+    PHASE_ANSWERS = 200,
+    NEAR = 10,
+    SHOWN = 160,
+    SHOWN_MAX = 20
+};
 
 /* What may differ between answers to equal requests: the values of these members, where they begin
  * so. Headers are not compared but Content-Type. */
@@ -185,7 +194,8 @@ struct run {
 
     /* The phase. */
     int caller_count;
-    bool has_bursts;
+    bool has_bursts, are_alike;
+    int centre;        /* the first of the calls that are near */
     int64_t phase_end; /* in answers of this run */
 };
 
@@ -211,12 +221,20 @@ static void close_connection(struct caller *caller)
     caller->is_open = false;
 }
 
+/* Whether a caller may begin with it. */
+static bool begins(const struct kind_call *call)
+{
+    return !call->goes_on && !call->is_first;
+}
+
 static void choose_call(struct run *run, struct caller *caller)
 {
     const struct kind_calls *kinds = run->load->kinds;
     do
-        caller->call = (int)fill_below(&run->fill, kinds->count);
-    while (kinds->calls[caller->call].goes_on || kinds->calls[caller->call].is_first);
+        caller->call = run->are_alike
+                           ? (run->centre + (int)fill_below(&run->fill, NEAR)) % kinds->count
+                           : (int)fill_below(&run->fill, kinds->count);
+    while (!begins(&kinds->calls[caller->call]));
     caller->left = kinds_length(kinds, caller->call);
 }
 
@@ -286,6 +304,10 @@ static void begin_phase(struct run *run, int64_t done)
         return;
     run->caller_count = COUNTS[fill_below(&run->fill, sizeof COUNTS / sizeof COUNTS[0])];
     run->has_bursts = fill_below(&run->fill, 3) == 0;
+    run->are_alike = fill_below(&run->fill, 2) == 0;
+    do
+        run->centre = (int)fill_below(&run->fill, run->load->kinds->count);
+    while (!begins(&run->load->kinds->calls[run->centre]));
     run->phase_end = done + PHASE_ANSWERS;
 }
 
