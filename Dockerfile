@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The daemon, the shared libraries it needs, and their licences: no shell, no package manager.
 #
 #     docker build -t attnd:local .

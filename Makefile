@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # The whole build. `make help` lists the targets; V=1 shows the commands.
 #
 # Everything made goes to $(BUILD), objects to a folder of it that is named after the compiler and
@@ -494,7 +495,10 @@ check-layers: ## who may include whom
 check-pages: ## links, paths and lines of the pages
 	@tests/check-pages
 
-lint: check-layers check-pages ## install what is missing; clang-format, clang-tidy, cppcheck, layers, pages, lengths, the ABI
+check-licences: ## the SPDX line of every source; tests/check-licences --add writes those that lack
+	@tests/check-licences
+
+lint: check-layers check-pages check-licences ## install what is missing; clang-format, clang-tidy, cppcheck, layers, pages, lengths, the ABI
 	@deploy/install-packages.sh build lint
 	@$(MAKE) --no-print-directory check-abi
 	clang-format --dry-run -Werror $(C_FILES)
@@ -631,7 +635,7 @@ help: ## this
 	@sed -nE 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/p' Makefile | expand -t 22
 
 .DEFAULT_GOAL := daemon
-.PHONY: attn-mpi mpi-missing daemon run serve story test test-tools test-sanitized check programs inner-programs threaded-programs check-twin check-equal check-page pictures check-long check-aarch64 check-layers check-pages check-abi keep-abi abi-library coverage coverage-programs lint sbom check-reproducible reference bench bench-quick bench-pass bench-load exactness fuzz fuzz-programs library install install-library uninstall python deb dist verify compdb \
+.PHONY: attn-mpi mpi-missing daemon run serve story test test-tools test-sanitized check programs inner-programs threaded-programs check-twin check-equal check-page pictures check-long check-aarch64 check-layers check-pages check-licences check-abi keep-abi abi-library coverage coverage-programs lint sbom check-reproducible reference bench bench-quick bench-pass bench-load exactness fuzz fuzz-programs library install install-library uninstall python deb dist verify compdb \
         clean help FORCE
 .SECONDARY:
 # What the objects of tests depend on takes make twice as long to read as all else, and is no part of these.

@@ -1,4 +1,5 @@
 #!/bin/bash -eu
+# SPDX-License-Identifier: Apache-2.0
 # build.sh - builds every target of tests/fuzz for ClusterFuzzLite, each with its corpus, into $OUT.
 #
 # The image of base-builder sets OUT, SRC, WORK, CC, CXX, CFLAGS, CXXFLAGS, SANITIZER and LIB_FUZZING_ENGINE. Targets

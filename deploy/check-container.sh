@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # check-container.sh - builds the Dockerfile and tries the image, on a machine without a Docker engine.
 #
 #     deploy/check-container.sh [FOLDER]      FOLDER keeps the base between runs; default: a new one

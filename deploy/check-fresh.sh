@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # check-fresh.sh - does what a newcomer does in a fresh Debian 12 that has nothing but git and make:
 # a clone, `make run`, the address of the explorer and the curl line that it prints, pasted, SIGTERM, the Debian
 # packages, installed and purged, `make test`.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # check-reproducible.sh - builds the daemon twice and compares the programs.
 #
 #     deploy/check-reproducible.sh

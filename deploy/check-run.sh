@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # check-run.sh TARGET LISTEN [KEYS [MODELS]] - whether `make TARGET LISTEN=... KEYS=... MODELS=...` can serve there, before
 # anything is installed or built: the form of LISTEN, the keys, the models, and whether somebody else serves at that
 # address, who would get the request that make prints. The daemon looks at all that itself, but only once it is built.

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # debian-root.sh - makes a fresh, minimal Debian 12 in a new folder, for the checks beside it.
 #
 #     deploy/debian-root.sh FOLDER

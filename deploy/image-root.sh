@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # image-root.sh - lays out the root of the image: the daemon, stripped, and what it needs to run.
 #
 #     deploy/image-root.sh PROGRAM FOLDER [PACKAGE...]

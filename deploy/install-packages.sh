@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # install-packages.sh - installs what is missing of what attnd needs, from Debian's archive.
 #
 #     deploy/install-packages.sh GROUP...               installs

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # linked-packages.sh - the shared libraries that a program is linked with, and their Debian packages.
 #
 #     deploy/linked-packages.sh PROGRAM

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # maintainer.sh - who answers for a release: "DEBFULLNAME <DEBEMAIL>", of the environment; nothing if neither is set.
 #
 #     deploy/maintainer.sh WHAT RELEASE       WHAT begins the messages; RELEASE is not empty where a release is made

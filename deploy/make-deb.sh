@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # make-deb.sh - Debian packages of what is built here: attnd, libattn1, libattn-dev and python3-attnd.
 #
 #     deploy/make-deb.sh FOLDER DAEMON LIBRARY

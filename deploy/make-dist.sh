@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # make-dist.sh - the release: the sources of the last commit as a tarball, the bill of materials of the program that
 # is built from them, what is known of the vulnerabilities of what is linked in, the statement of what it was built
 # with, and the sums of these.

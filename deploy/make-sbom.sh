@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # make-sbom.sh - the bill of materials of a program: what is linked into it, as SPDX 2.3 in JSON.
 #
 #     deploy/make-sbom.sh PROGRAM [PACKAGE...]     to standard output

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # verify-dist.sh - is a release what it says? Its sums, its signature, and the program that is built anew from its
 # sources beside the one of its statement.
 #

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # encoder-decoder.sh - translation in steps, with the attention of Bahdanau et al. 2015.
 #
 #     build/attnd --models "$(mktemp -d)" --model-control=explicit &

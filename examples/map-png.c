@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* map-png.c [URL [MODEL TEXT]] >maps.png - all attention maps of a text in one picture.
  *
  *     cc map-png.c $(pkg-config --cflags --libs libcurl) -lm -o map-png

@@ -1,4 +1,5 @@
 <?php
+// SPDX-License-Identifier: Apache-2.0
 // pooling.php [URL] - attention pooling: one vector for a sentence of many tokens, by a learned query.
 //
 //     make run                      # in one terminal

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* story-teller.c [--ids] [URL [BEGINNING]] - a language model tells a story, and the daemon does
  * all of the model's work.
  *

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # weight-map.sh [URL [TEXT]] - draws which token of a text attends to which, as an SVG on standard output.
 #
 #     make run                                                  # in one terminal

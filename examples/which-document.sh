@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # which-document.sh [URL [QUESTION DOCUMENT...]] - which document of a prompt a language model looks at before it goes on.
 #
 #     make run                                                  # in one terminal

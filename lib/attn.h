@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attn.h - scaled dot-product attention on the CPU.
  *
  *     scores     = scale * query . key^T                       [q_len, kv_len]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* given.h - rows of attention whose weights the caller gives, in place of those of the softmax.
  *
  * Given weights are used as they are: any finite numbers, of any sum. They change the row's context

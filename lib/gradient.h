@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gradient.h - the vector-Jacobian product of attention.
  *
  * Given the gradient of a loss with respect to the context, compute its gradients with respect to

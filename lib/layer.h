@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer.h - an attention layer: projections around attention.
  *
  *     q = query . Wq^T + bq      k = key . Wk^T + bk      v = value . Wv^T + bv

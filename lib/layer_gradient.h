@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_gradient.h - the vector-Jacobian product of a whole layer: inputs and parameters.
  *
  *     y = x . W^T + b       gives   dx = dy . W      dW = dy^T . x      db = sum over rows of dy

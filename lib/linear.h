@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* linear.h - products of rows with a matrix, in tasks:
  *
  *     y = activation(x . weight^T + bias)

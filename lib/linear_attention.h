@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* linear_attention.h - attention whose past is a state of fixed size in place of keys and values.
  *
  * The state S of a head is [k_head_dim][v_head_dim]. A row with query q, key k and value v changes

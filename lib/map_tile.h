@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* map_tile.h - a piece of the weight map of one head, from its query, key and lse:
  *
  *     weight[i][j] = exp(masked[i][j] - lse[i])

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merge.h - merge the partial results of attention over keys that live in several places.
  *
  * Each place computes the context and lse of the same query rows over its own keys (attn.h;

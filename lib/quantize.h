@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* quantize.h - rows of floats as the int8 numbers and scales that pages of I8 have (attn.h), and
  * the numbers of blocks as floats.
  *

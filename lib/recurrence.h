@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* recurrence.h - steps of layers that keep a state of a fixed size in place of keys and values: a
  * causal convolution of each column, and linear recurrences over rows.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rope.h - rotary position embedding (Su et al. 2021, RoFormer).
  *
  * Column pair c of the first dim columns of a head is rotated by the angle

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rows.h - what a transformer does with rows of numbers between its products: norms, sums, rows of
  * a table, and what is read off a row of logits.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* select.h - attention that reads only the keys which can matter, with a bound on the
  * weight of skipped keys.
  *

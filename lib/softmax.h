@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* softmax.h - softmax and log-softmax along one axis of an array.
  *
  *     softmax(x)_i     = exp(x_i - max(x)) / sum over j of exp(x_j - max(x))

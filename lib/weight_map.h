@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weight_map.h - a weight map that is smaller than the whole.
  *
  * The weights [q_heads][q_len][kv_len] are reduced in this order; each step is optional:

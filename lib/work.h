@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* work.h - the amount of work of a plan, counted before it runs, to predict how long it takes.
  *
  * The counts are of what the kernels do, not of what the formulas say: rows padded to lanes; hidden

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* main.c - the daemon's life: read the configuration, listen, load the models, serve until a signal
  * comes, drain, stop. SIGHUP makes it read the keys, the models and the CPU quota again. */
 #include "access/access_keys.h"

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # try.sh - tries sessions-moving/ in a cluster: applies it in a namespace of its own, sends load, rolls, scales and
 # evicts pods, looks whether a session survives all that, and deletes the namespace. Takes some ten minutes.
 #

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // java Attention.java [URL [TEXT]] - one attention with nothing but the JDK, 11 or newer. With a text, what each of its
 // tokens looks at most, in one head of stories260K. KEY in the environment is sent as the key.
 import java.io.IOException;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attention.c [URL] - one attention with libcurl and cJSON.
  *
  *     cc attention.c $(pkg-config --cflags --libs libcurl libcjson) -o attention */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // attention.go [URL [TEXT]] - one attention with nothing but Go's standard library. With a text, what each of its tokens
 // looks at most, in one head of stories260K. KEY in the environment is sent as the key.
 package main

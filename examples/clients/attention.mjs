@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // attention.mjs [URL [TEXT]] - one attention with fetch, in Node 18 or newer. With a text, what each of its
 // tokens looks at most, in one head of stories260K. KEY in the environment is sent as the key.
 const [url = "http://127.0.0.1:8080", text] = process.argv.slice(2);

@@ -1,4 +1,5 @@
 <?php
+// SPDX-License-Identifier: Apache-2.0
 // attention.php [URL [TEXT]] - one attention with nothing but PHP itself. With a text, what each of its tokens looks at
 // most, in one head of stories260K. KEY in the environment is sent as the key.
 $url = $argv[1] ?? 'http://127.0.0.1:8080';

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """attention.py [URL] - one attention with nothing but Python's standard library."""
 
 import json

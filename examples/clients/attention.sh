@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
 # attention.sh [URL] - one attention with curl; awk prints the numbers of the answer.
 #
 # The answer is taken before awk gets it: a pipe ends with the status of its last program, and would hide curl's.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """attention_numpy.py [URL] - numpy arrays there and back, as bytes.
 
 The Open Inference Protocol with its binary tensor extension: a JSON header, then

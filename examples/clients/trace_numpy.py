@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """trace_numpy.py [URL] - a text's weight maps as numpy arrays.
 
 The answer of a trace comes as a safetensors file: no number is ever written as

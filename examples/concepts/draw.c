@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* draw NAME [URL] - draws the picture of a concept, from numbers that the daemon answers, as an
  * SVG on standard output.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* edits.c - the pictures of edited passes of stories260K; see pictures.h. */
 #include "pictures.h"
 #include "svg.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* numbers.c - the pictures of one layer alone; see pictures.h. */
 #include "pictures.h"
 #include "svg.h"

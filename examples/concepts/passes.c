@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* passes.c - the pictures of a text that goes through stories260K; see pictures.h. */
 #include "pictures.h"
 #include "svg.h"

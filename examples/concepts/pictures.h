@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pictures.h - the pictures of the concepts, each drawn from answers of the daemon. */
 #ifndef PICTURES_H
 #define PICTURES_H

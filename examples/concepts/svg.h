@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* svg.h - the shapes that the pictures of the concepts are made of, as an SVG on standard output.
  *
  * Lengths are pixels, y grows downwards. A picture is a white card, so that it can be read on a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attend.c - attention in a program of one's own, over libattn: causal rows on all processors, and
  * one new row over many keys, which has few tasks and therefore parts.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pool.c - see pool.h. A worker takes the next number by an atomic addition, until none is left. */
 #include "pool.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pool.h - threads that run numbered tasks, as libattn's plans have them. */
 #ifndef POOL_H
 #define POOL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check [URL] - compares an attention kernel of your own with the daemon's attention.
  *
  *     make run     # in one terminal

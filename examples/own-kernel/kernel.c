@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.c - a kernel to be checked; put your own in its place. It goes over the keys in tiles, as
  * flash attention does (Dao et al. 2022), and holds only the largest score so far, the sum of exp
  * below it, and the context so far.

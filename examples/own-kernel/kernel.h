@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.h - what check.c asks of a kernel: one call of it is one attention. */
 #ifndef KERNEL_H
 #define KERNEL_H

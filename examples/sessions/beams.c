@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* beams.c [--ids] [URL [BEGINNING]] - beam search: the most probable of many ways to go on, each a
  * session. Compiled as story.c is, with beams.c in its place.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* daemon.h - JSON to and from one daemon, over one connection that is kept.
  *
  * An answer says in Attnd-Replica which daemon of several gave it. Each request sends that back, so

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layers.c [--ids] [URL [BEGINNING]] - the same story by a program that has the model itself, and
  * leaves the attention to the daemon: the cache of keys and values need not be where the rest is
  * computed. Run it where examples/ lies: it reads examples/models/stories260K/model.safetensors.

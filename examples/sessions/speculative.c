@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* speculative.c [--ids] [URL [BEGINNING]] - speculative decoding: several tokens a request, and the
  * same text as one by one. Compiled as story.c is, with
  * speculative.c in its place.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spread.c [URL]... - one cache of keys and values that no single daemon has: it is spread over
  * all daemons that are named, and attention over it is the merge of their answers.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* story.c [--ids] [URL [BEGINNING]] - the story teller over a session: the past stays in the
  * daemon, and each token takes one request of one token, however long the story is.
  *

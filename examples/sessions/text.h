@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* text.h - tokens of stories260K, and what the daemon predicts behind them in a session. */
 #ifndef TEXT_H
 #define TEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attn.c - the words of attn.h: statuses, precisions, dtypes, views, outputs and default options.
  * Names come from the lists in attn.h, so that a new one cannot be forgotten here.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check.c - every precondition of a problem, in the order in which attn.h lists the fields.
  *
  * One line for each rule. A problem that passes needs no further checks: no size overflows, no

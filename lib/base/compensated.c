@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compensated.c - compensated sums in two floats; compensated.h says why. */
 #include "base/compensated.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compensated.h - compensated summation: long sums in two floats.
  *
  * A row's sum of weights and its context grow by one tile of keys at a time, and each addition

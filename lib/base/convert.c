@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* convert.c - numbers of other dtypes, through small local buffers; int8 numbers of quantize.h. */
 #include "base/convert.h"
 #include "base/internal.h"

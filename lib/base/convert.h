@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* convert.h - convert numbers between a tensor's dtype and the arithmetic's; into how many parts of
  * bf16 numbers a matrix unit cuts numbers, and which parts it multiplies (kernels/matrix.h).
  *

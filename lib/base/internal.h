@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* internal.h - declarations that the library's files share, hidden from its callers. */
 #ifndef ATTN_INTERNAL_H
 #define ATTN_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* random.c - dropout with a random number that is fixed for each pair of query row and key; initial
  * values of parameters.
  *

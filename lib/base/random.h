@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* random.h - Philox4x32-10, a random number generator without state, and which weights dropout
  * drops.
  *

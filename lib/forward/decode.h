@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* decode.h - what the files of decoding share: decode_plan.c, decode_scores.c, forward_decode.c.
  * Decoding is attention for few query rows. */
 #ifndef ATTN_DECODE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* decode_plan.c - when decoding is used, how it divides the keys, and the memory of a task.
  *
  * All of it depends on the shapes, the options and the kernel table, never on the number of workers

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* decode_scores.c - where decoding reads keys and values: from where they lie, or from one place to
  * which the rows of several pages are brought. The scores of few query rows with a tile of keys,
  * from the products to masked scores, and their maps. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* decode_together.c - parts of several plans over keys that may lie in the same memory.
  *
  * A tile of keys is run for one plan after the other. Where plans have few rows each, as with one

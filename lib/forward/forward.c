@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward.c - the one loop over tiles of attention.
  *
  * A task is a tile of query rows of one head, transposed once so that its rows are the lanes of

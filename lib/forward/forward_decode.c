@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_decode.c - attention for few query rows, as in decoding a token.
  *
  * The tiles of forward.c have a lane for each query row, and most lanes would be empty here. A

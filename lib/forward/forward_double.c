@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_double.c - attention in double, a reference to check other implementations.
  *
  * The formulas of attn.h, in the same order, with exp, log and tanh of the C library. A task is a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_matrix.c - the tasks of a plan of the matrix unit.
  *
  * Groups of 32 query rows visit a chunk of keys in turn, so that its parts are in a near cache.

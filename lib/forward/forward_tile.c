@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_tile.c - one tile, from keys to context, and what is read next. Hidden keys and values
  * may hold anything, so only the part of a tile that some row sees is read. While a tile is
  * computed, the next one is prefetched (kernels/prefetch.h). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_tile.h - one task of forward.c, and the steps that process one tile of keys. */
 #ifndef ATTN_FORWARD_TILE_H
 #define ATTN_FORWARD_TILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* given.c - contexts of given weights, in double, a block of columns and rows of the value at a
  * time; and the keys that a row sees, one pair at a time. */
 #include "given.h"

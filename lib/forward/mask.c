@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mask.c - causal, window, the lengths, the caller's mask and the gap between the first keys and
  * the last ones.
  *

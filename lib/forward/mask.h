@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mask.h - which keys a query row may attend to. */
 #ifndef ATTN_MASK_H
 #define ATTN_MASK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* matrix_fallback.c - numbers that tiles cannot multiply: infinity and NaN in parts, values that
  * could overflow or whose parts are subnormal. They are rare, and what a row does not see must not
  * change its bits: so only what concerns them is computed here, in float and in the order of the

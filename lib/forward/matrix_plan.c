@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* matrix_plan.c - which problems a matrix unit computes, and how the parts of their numbers lie in
  * memory.
  *

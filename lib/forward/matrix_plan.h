@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* matrix_plan.h - plans whose products are made by a matrix unit (kernels/matrix.h).
  *
  * It computes context and lse. Maps, and what is made of maps, come from the float kernels, in a

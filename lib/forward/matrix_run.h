@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* matrix_run.h - a running task of a plan of the matrix unit: groups of 32 query rows of one head,
  * which visit each chunk of keys in turn. */
 #ifndef ATTN_MATRIX_RUN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* matrix_scores.c - keys and values into parts, from the products of a step to its masked scores,
  * and what the weights of each row are relative to: the first keys that it sees, until the weights
  * of a step outgrow their limit. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* merge.c - the sum over parts, whose result does not depend on their order.
  *
  * Floating-point sums depend on the order of their terms, so these sums use integers: each term is

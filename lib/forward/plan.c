@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plan.c - check a problem once, choose its tiles, lay out the workspace and number the tasks.
  *
  * A task is one tile of query rows of one head. All sizes depend only on the problem's shape and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* select_bounds.c - which problems can have a selection, and when it is worth one; the least and
  * greatest numbers of groups of keys, made once for each group, and the walk over all groups of a
  * problem. */

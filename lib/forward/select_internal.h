@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* select_internal.h - what the files of a selection share (select.h): the groups of keys that a row
  * sees, their bounds, and which of them are read. */
 #ifndef ATTN_SELECT_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* select_run.c - one row and one key/value head: a few groups are read for an estimate of the
  * softmax's sum, twice as many until the bounds say which of the rest have to be read, then the
  * context over all of those.

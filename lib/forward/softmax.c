@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* softmax.c - rows along an axis, a few numbers at a time.
  *
  * This is not the softmax of attention, which never has a whole row in one place. Here the whole

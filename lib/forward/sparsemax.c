@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sparsemax.c - the rounds that find a threshold, in double: a threshold is a difference of sums,
  * and the numbers near it decide whether a weight is 0. Comparisons are written so that NaN counts
  * as above the threshold and reaches the weights of its row, as in a softmax. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sparsemax.h - sparsemax: weights as the nearest point of the simplex (Martins and Astudillo
  * 2016).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* visible_ranges.c - tiles of keys that some rows see only in part: the diagonal of a causal mask,
  * the ends of windows and of lengths.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gradient_internal.h - what the files of the gradient share.
  *
  * Both kinds of tile are [others][width]. In a tile of rows the lanes are query rows and the others

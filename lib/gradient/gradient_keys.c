@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gradient_keys.c - the gradients of keys and values, and of the query of a dot product, a tile of
  * keys at a time.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gradient_masking.c - the gradients of an F32 mask, and of what all rows of a head, or all heads,
  * share: the slopes of ALiBi, the sinks and the weight of additive scores.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gradient_plan.c - check a gradient's problem, choose its tiles, lay out its memory and number its
  * tasks.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gradient_rows.c - tiles of query rows: what later tasks need of each row, the gradient of an
  * additive score's query, and each tile's part of the sums over rows (gradient_masking.c).
  *

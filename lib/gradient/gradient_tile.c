@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gradient_tile.c - what both kinds of tile share: their memory, and the steps through scores and
  * weights.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* amx.c - the kernels of body_matrix.h on the tiles of x86: AMX-TILE and AMX-BF16, with AVX-512 F,
  * DQ, BW and VL beside them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* avx512.c - the kernels of body.h for AVX-512 F, DQ, BW and VL; and the same with the products of
  * vnni.c, alone, beside those of avx512_bf16.c, and beside the tiles of amx.c. */
 #define ATTN_KERNELS      attn_kernels_avx512

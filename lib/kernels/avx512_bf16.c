@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* avx512_bf16.c - the kernels of body_matrix.h on an instruction of vectors, VDPBF16PS of
  * AVX512-BF16, with AVX-512 F, DQ, BW and VL beside it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body.h - the kernels, written once on vectors of VEC_BYTES and compiled once for each instruction
  * set. The including file defines:
  *

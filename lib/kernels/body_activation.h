@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_activation.h - activations of a row, and other functions of single numbers; a part of
  * body.h.
  *

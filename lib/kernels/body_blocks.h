@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_blocks.h - products of rows with blocks (kernels.h), a part of body.h.
  *
  * A sum has the order of body_project.h, so a product has the bits that it has with the numbers of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_decode.h - the decode kernels, for few query rows; a part of body.h.
  *
  * With fewer query rows than lanes, the lanes are numbers of one row instead: a vector of a key is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_decode_context.h - how the decode kernels read keys and values, and weights times values for
  * few query rows; a part of body_decode.h.
  *

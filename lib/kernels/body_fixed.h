@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_fixed.h - products of weights in blocks with rows in fixed point, on an instruction that
  * adds products of four bytes; and what tiles need of rows and weights. See fixed.h.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_fixed_row.h - the product of one row in fixed point. A part of body_fixed_rows.h.
  *
  * Several rows share a panel whose words were transposed, and one row would pay for all of that. It

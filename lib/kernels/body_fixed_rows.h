@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_fixed_rows.h - products of rows in fixed point with weights in blocks, on an instruction
  * that adds products of bytes. A part of body_fixed.h.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_gradient.h - the kernels that only gradients need, a part of body.h. */
 #ifndef ATTN_BODY_GRADIENT_H
 #define ATTN_BODY_GRADIENT_H

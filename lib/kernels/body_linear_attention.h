@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_linear_attention.h - rows one after the other through the state of linear attention, a part
  * of body.h.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_mask.h - masks of a tile: bounds, biases, and quick tests of the caller's mask.
  *
  * A mask of bytes is stored row by row, but lanes need one key of all rows. So each row becomes a

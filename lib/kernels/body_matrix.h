@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_matrix.h - the kernels of matrix.h, over products of blocks that body_matrix_tiles.h makes
  * on tiles and body_matrix_dots.h on vectors. The including file includes one of the two, and
  * defines:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_matrix_apart.h - products of blocks on instructions of vectors, for body_matrix.h: what
  * body_matrix_dots.h and body_matrix_squares.h have in common. */
 #ifndef ATTN_BODY_MATRIX_APART_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_matrix_dots.h - products of blocks on one instruction of vectors, for body_matrix.h. The
  * including file defines
  *

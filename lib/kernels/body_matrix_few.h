@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_matrix_few.h - projections of few rows, a part of body_matrix_tiles.h.
  *
  * One row waits for memory: what counts is that parameters come in long runs, and that each block

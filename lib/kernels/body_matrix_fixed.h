@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_matrix_fixed.h - products of weights in blocks with many rows in fixed point (fixed.h), a
  * part of body_matrix_tiles.h.
  *

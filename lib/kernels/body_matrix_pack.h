@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_matrix_pack.h - rows of floats as parts in blocks of tiles, for body_matrix.h. */
 #ifndef ATTN_BODY_MATRIX_PACK_H
 #define ATTN_BODY_MATRIX_PACK_H

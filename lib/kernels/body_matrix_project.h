@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_matrix_project.h - products of rows with parameters of 16 bits, a part of
  * body_matrix_tiles.h. Those of few rows are in body_matrix_few.h.
  *

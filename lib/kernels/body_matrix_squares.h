@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_matrix_squares.h - products of blocks on an instruction for products of 2 x 4 by 4 x 2
  * numbers, for body_matrix.h. The including file defines
  *

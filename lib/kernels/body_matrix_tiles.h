@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_matrix_tiles.h - products of blocks on six instructions of a matrix unit, for body_matrix.h.
  * The including file defines:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_panel.h - blocks of several outputs side by side, so that lanes are outputs: the integers
  * and the scales of the inputs of one chain. A part of body_blocks.h.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_project.h - the kernels of projections, a part of body.h.
  *
  * An output is one chain of multiply-adds for every ATTN_PROJECT_PART inputs, in their order, and

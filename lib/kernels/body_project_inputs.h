@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_project_inputs.h - projections with parameters stored by inputs, a part of body.h; see
  * body_project.h. */
 #ifndef ATTN_BODY_PROJECT_INPUTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_recurrence.h - one row of a causal convolution and of a linear recurrence, a part of body.h.
  * The lanes are columns. */
 #ifndef ATTN_BODY_RECURRENCE_H

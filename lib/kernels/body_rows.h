@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_rows.h - find the greatest numbers of a row, for the reduced weight maps.
  *
  * The lanes are numbers of one row. 64 numbers at a time are compared with the bound into one word

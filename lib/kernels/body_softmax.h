@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_softmax.h - from scores to weights: softcap, ALiBi, and the softmax of tiles and of rows. */
 #ifndef ATTN_BODY_SOFTMAX_H
 #define ATTN_BODY_SOFTMAX_H

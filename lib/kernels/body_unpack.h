@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* body_unpack.h - the numbers of blocks as floats, a part of body.h.
  *
  * A block has the layout of ggml's, byte for byte: scales in binary16, integers of 2 to 8 bits, of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dispatch.c - which kernel tables this CPU can run.
  *
  * A pure function of the CPU, so a plan, a test or a log line can name any table of the list. Only

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fixed.h - the interface to products of weights in blocks with rows in fixed point.
  *
  * 32 inputs of a row, from a multiple of 32 on, become whole multiples X of one power of two, their

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* generic.c - the kernels of body.h for the baseline of the target (SSE2 on x86-64, NEON on
  * aarch64); and on aarch64 the same beside the products of neon_bf16.c. */
 #define ATTN_KERNELS      attn_kernels_generic

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kernels.h - the interface between the loops over tiles and one instruction set.
  *
  * The lanes of a vector are query rows. Kernels work on transposed tiles, [columns][width]: one row

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lanes_neon.h - sixteen lanes on 64-bit ARM: four vectors of NEON under the names of those AVX-512
  * intrinsics that body_matrix.h and body_matrix_pack.h use, so that these have one source.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* matrix.h - the interface to a matrix unit: products of tiles of bf16 numbers, added up in float.
  *
  * A float is cut into up to three bf16 parts of 8 bits each, the greatest first, and a product of

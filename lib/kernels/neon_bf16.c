@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* neon_bf16.c - the kernels of body_matrix.h on BFMMLA, an instruction of vectors of 64-bit ARM
  * with FEAT_BF16.
  *

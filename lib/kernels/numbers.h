@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* numbers.h - rows of 16-bit numbers, IEEE 754 binary16 and bfloat16, to float and back.
  *
  * The conversions use integers: the same few operations in every table. They need no CPU support

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* prefetch.h - prefetch rows that are needed next while a product is computed.
  *
  * A product waits for memory when keys and values come from farther away than the second cache: the

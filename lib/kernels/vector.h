@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* vector.h - one vector of VEC_BYTES: loads, stores and the functions that the kernels need.
  *
  * Accuracies are in units in the last place of the exact result and hold for every lane alone. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* vnni.c - the kernels of body_fixed.h on an instruction of vectors, VPDPBUSD of AVX512-VNNI, with
  * AVX-512 F, DQ, BW and VL beside it.
  *

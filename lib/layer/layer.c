@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer.c - the tasks of an attention layer.
  *
  *     PROJECT  blocks of rows and outputs of query, key, value, gate: product, bias, clamp ->

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_cache.c - a cache of keys and values around a layer's call: its checks, and the stage that
  * appends the call's own rows to it. */
 #include "base/convert.h"

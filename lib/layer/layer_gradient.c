@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_gradient.c - the tasks of a layer's gradient.
  *
  * Gradients of rows pass through a projection with the same kernels as rows in the forward pass,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_gradient_internal.h - what the plan of a layer's gradient and its tasks share. */
 #ifndef ATTN_LAYER_GRADIENT_INTERNAL_H
 #define ATTN_LAYER_GRADIENT_INTERNAL_H

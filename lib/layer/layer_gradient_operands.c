@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_gradient_operands.c - the gradients of a layer's query, key and value: which are wanted,
  * where they are stored, and their way through norms and the clamp.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_gradient_plan.c - check the gradient of a layer's call, lay out its scratch memory and list
  * its stages.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_gradient_weight.c - the gradient of a projection's weight, dy^T . x.
  *
  * It is a sum over rows of products of two numbers, as a context is a sum over keys of weights

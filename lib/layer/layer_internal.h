@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_internal.h - what the plan of a layer and its tasks share. */
 #ifndef ATTN_LAYER_INTERNAL_H
 #define ATTN_LAYER_INTERNAL_H

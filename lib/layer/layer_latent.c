@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_latent.c - the stages that a latent layer has besides (layer.h, struct attn_latent).
  *
  *     LATENT_UP     q_proj of the normed rows that q_down left; none without q_down

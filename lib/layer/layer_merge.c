@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_merge.c - merge the partial answers of a layer: its plan and the tasks of its own stage.
  *
  * The plan is a layer's plan, so code that runs calls can run merges too: MERGE writes the heads

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_operands.c - query, key and value of a layer's call: how each is prepared before attention
  * reads it. Clamps come before rotary embedding, and norms but where they follow it; norms apply to
  * each head or to the whole row.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_plan.c - check the call of a layer, lay out its scratch memory and list its stages.
  *
  * A stage without work is left out, and so is a projection that is the identity: then attention

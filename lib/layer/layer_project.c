@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_project.c - the products of rows with the parameters of a layer: the projections of query,
  * key and value, and the output projection.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layer_together.c - a stage of several calls over the same keys, tile by tile.
  *
  * Attention over the same keys is in the stage ATTEND, where a task is a group of heads, or in its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rope.c - the frequency of each column pair; rotating rows by positions, as a layer does, or by a
  * caller's cosines and sines, as ONNX does.
  *

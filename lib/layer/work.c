@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* work.c - counts of attention and its gradient, of the stages of a layer around it, and of theirs.
  */
 #include "work.h"

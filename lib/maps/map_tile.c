@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* map_tile.c - blocks of rows and keys, each with its plan, to the cells of a piece.
  *
  * A task takes rows of cells. It walks over their rows and keys in blocks, and runs a plan of its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weight_map.c - reduces rows of weights while a plan computes them.
  *
  * A task runs a task of the plan with the weights output bound to rows in its workspace, and

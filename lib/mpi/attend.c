@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attend.c - plans of the library over parts, and the merge as an operation of MPI. */
 #include "mpi/attend.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attend.h - partial answers: attention of a run of rows over a run of keys, and their merge.
  *
  * A partial answer is [batch, q_heads, rows][v_head_dim + 1] floats: behind the context of a row

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attn_mpi.c - attention over keys that lie on many machines, as a job of MPI.
  *
  *     mpirun -n 4 attn-mpi --query q.npy --key k.npy --value v.npy --causal --context out.npy

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* exchange.c - the tree, the ring, and the choice between them. */
 #include "mpi/exchange.h"
 

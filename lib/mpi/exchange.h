@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* exchange.h - one answer from all ranks, by a tree or a ring.
  *
  * TREE: rank 0 broadcasts the rows; each rank attends to its keys; MPI_Reduce merges to rank 0.

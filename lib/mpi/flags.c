@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* flags.c - each flag is a row. */
 #include "mpi/flags.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* flags.h - the command line of attn-mpi. */
 #ifndef MPI_FLAGS_H
 #define MPI_FLAGS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* input.c - from a file's name to a view of its numbers. */
 #include "mpi/input.h"
 

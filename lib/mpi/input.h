@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* input.h - a tensor of an .npy or .safetensors file, mapped into memory.
  *
  * The readers are the daemon's (server/formats/). Only what is used of the numbers is read from the

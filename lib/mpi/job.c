@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job.c - slices, agreement, and the end of a job. */
 #include "mpi/job.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job.h - what all ranks of attn-mpi know of the job, and how they agree that it can go on.
  *
  * Every rank gets the same flags, and so the same struct job but for its rank. Rows and keys are

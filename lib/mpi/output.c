@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* output.c - heads by the daemon's writers, numbers by pwrite(). */
 #include "mpi/output.h"
 

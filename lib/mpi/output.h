@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* output.h - an .npy or .safetensors file of F32 that all ranks write together.
  *
  * Rank 0 makes FILE.part, each rank writes its numbers to their place, and rank 0 gives the file

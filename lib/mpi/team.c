@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* team.c - threads that wait for a round of tasks and take them one by one. */
 #include "mpi/team.h"
 

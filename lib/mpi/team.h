@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* team.h - the threads of a rank: tasks in any order, the first thread is the caller's. */
 #ifndef MPI_TEAM_H
 #define MPI_TEAM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weights.c - the lse of a row over all keys, and then the row of the map, a slice on each rank. */
 #include "mpi/weights.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* weights.h - the weights of chosen rows over all keys, each rank's to their place in one file. */
 #ifndef MPI_WEIGHTS_H
 #define MPI_WEIGHTS_H

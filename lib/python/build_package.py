@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """build_package.py - the folder attnd/ as a wheel, for pip, and as one file that can be copied.
 
     pip install ./lib/python                          pip calls build_wheel(); pyproject.toml names this file

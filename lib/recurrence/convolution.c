@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* convolution.c - a causal convolution of each column. A task has some columns of all rows, and
  * keeps the last rows of them in a window. */
 #include "recurrence.h"

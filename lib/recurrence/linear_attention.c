@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* linear_attention.c - rows of a sequence through the states of its heads. See linear_attention.h.
  *
  * A task has up to COLUMNS columns of one head's state. It prepares a few rows at a time, keys and

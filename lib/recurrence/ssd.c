@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ssd.c - the recurrence of Mamba-2, row by row. A task has one head: its state stays in the first
  * cache while all rows go through it. */
 #include "recurrence.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* norm.c - norms of rows.
  *
  * Sources: Zhang and Sennrich 2019 (root mean square), Ba et al. 2016 (LayerNorm). Means are summed

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* product.c - products of rows with a matrix, in tasks; see linear.h.
  *
  * A task is up to ATTN_PROJECT_ROWS_MAX rows and enough outputs to make a task of a good length.

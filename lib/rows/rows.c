@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rows.c - sums of rows, rows of a table, activations, and sums over a row of logits; the largest
  * numbers of a row, by a heap. See rows.h and linear.h. */
 #include "rows.h"

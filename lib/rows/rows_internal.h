@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rows_internal.h - how the parameters of a matrix lie in memory, one block of a product, and what
  * a norm does to a row. */
 #ifndef ATTN_ROWS_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* access_account.c - limits from text and to text, the token bucket, what requests use, accounts by
  * name. */
 #include "access/access_account.h"

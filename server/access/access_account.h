@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* access_account.h - what the keys of one name may use, and what they use.
  *
  * There are three parts: the limits of a key, as the file has them; a quota, which holds the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* access_key.c - scopes, holders of a key, models' patterns, refusals. */
 #include "access/access_key.h"
 

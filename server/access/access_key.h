@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* access_key.h - one key of the keys' file, what it may do, and what a route asks for. */
 #ifndef ATTND_ACCESS_KEY_H
 #define ATTND_ACCESS_KEY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* access_keys.c - the bytes of the file, the exchange of tables, metrics of the keys. */
 #include "access/access_keys.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* access_keys.h - the keys in use: read from a file, and replaced as a whole when it is read again.
  */
 #ifndef ATTND_ACCESS_KEYS_H

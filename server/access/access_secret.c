@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* access_secret.c - see access_secret.h. All cryptography is GnuTLS's, which libmicrohttpd is
  * linked with. */
 #include "access/access_secret.h"

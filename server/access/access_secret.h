@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* access_secret.h - the secret of a key: made at random, hashed, found in a request's headers.
  *
  * The keys' file has SHA-256 of a secret. A secret that attnd makes has 256 random bits, which

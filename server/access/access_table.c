@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* access_table.c - reads lines into keys, and finds a key by its secret or its name. */
 #include "access/access_table.h"
 

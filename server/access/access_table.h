@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* access_table.h - the keys' file as text: one line, and all keys of one reading. */
 #ifndef ATTND_ACCESS_TABLE_H
 #define ATTND_ACCESS_TABLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* health.h - whether the daemon is alive and whether it is ready: GET /livez and /readyz, and the
  * same under /v2/health. */
 #ifndef ATTND_HEALTH_H

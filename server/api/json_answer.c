@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json_answer.c - the text of such an answer counts in the memory of its request, and is bounded by
  * --answer-max. */
 #include "api/json_answer.h"

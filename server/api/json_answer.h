@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json_answer.h - an answer in JSON that a handler writes at once, on the connection's thread. */
 #ifndef ATTND_JSON_ANSWER_H
 #define ATTND_JSON_ANSWER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* models.c - the models over HTTP.
  *
  * Descriptions are written on the thread that the request arrived on. Saving and deleting wait for

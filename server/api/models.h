@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* models.h - GET, PUT and DELETE /v1/models. */
 #ifndef ATTND_MODELS_H
 #define ATTND_MODELS_H

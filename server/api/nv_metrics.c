@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* nv_metrics.c - see nv_metrics.h.
  *
  * Triton's metrics of a model are the numbers of the statistics extension, so they are read from

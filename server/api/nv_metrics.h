@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* nv_metrics.h - the metrics of each model under the names that Triton gives them, for dashboards
  * and autoscalers made for it (--metrics-nv-aliases).
  *

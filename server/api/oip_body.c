@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_body.c - see oip_body.h. */
 #include "api/oip_body.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_body.h - the small JSON bodies under /v2: an object, or nothing at all. The model repository,
  * logging and shared memory take such bodies. */
 #ifndef ATTND_OIP_BODY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_handlers.h - the handlers of the Open Inference Protocol v2, except health (health.h) and
  * inference (operations/oip.h). Each resource has its file. */
 #ifndef ATTND_OIP_HANDLERS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_logging.c - the logging extension: GET tells which lines are logged, POST changes it.
  *
  * Lines go to standard error alone, and each begins with an ISO 8601 time, so both of the

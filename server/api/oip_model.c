@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_model.c - one model under /v2: whether it is ready, its metadata, its configuration.
  *
  * The configuration has the field names of Triton's model_config.proto, because load generators

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_model.h - finds the model and version that a path under /v2 names. */
 #ifndef ATTND_OIP_MODEL_H
 #define ATTND_OIP_MODEL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_repository.c - the model repository extension: lists, loads and unloads models.
  *
  * There is one repository, the directory of --models together with the built-in models, and it has

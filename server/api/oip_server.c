@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_server.c - the server as a whole: GET /v2, and the names of its models.
  *
  * Clients look extensions up in the list, so it holds the ones that work and nothing else. */

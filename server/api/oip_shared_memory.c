@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_shared_memory.c - the shared memory extension: which regions there are, one more, one or all
  * less.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_statistics.c - the statistics extension: what each model has answered since it was loaded.
  *
  * Nothing is cached and every request has one answer, so the members about a cache are 0 and those

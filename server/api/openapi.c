@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* openapi.c - the description of every path, as OpenAPI 3.1.
  *
  * It is written by hand in openapi.json, and the assembler copies that file into the program; the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* openapi.h - GET /openapi.json. */
 #ifndef ATTND_OPENAPI_H
 #define ATTND_OPENAPI_H

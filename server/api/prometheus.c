@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* prometheus.c - see prometheus.h. */
 #include "api/prometheus.h"
 

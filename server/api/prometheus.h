@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* prometheus.h - GET /metrics.
  *
  * The Prometheus text format 0.0.4: every name with HELP and TYPE, prefix attnd_, base units

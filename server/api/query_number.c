@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* query_number.c - see query_number.h. */
 #include "api/query_number.h"
 

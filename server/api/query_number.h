@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* query_number.h - whole numbers among the parameters of an address. */
 #ifndef ATTND_QUERY_NUMBER_H
 #define ATTND_QUERY_NUMBER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* requests.c - how far a call in flight has come (call/progress.h), answered at once on the
  * connection's thread while workers compute. */
 #include "api/requests.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* routes.c - see routes.h. */
 #include "api/routes.h"
 

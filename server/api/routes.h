@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* routes.h - every path of the daemon, in one table. */
 #ifndef ATTND_ROUTES_H
 #define ATTND_ROUTES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sessions.c - sessions as they are shown; and moved, all of them. */
 #include "api/sessions.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sessions_file.c - a session as a file, out and in.
  *
  * Both are calls. The one that gives a file takes its turn among the calls of its session for as

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traces.c - what is kept, the end of a trace, and what the handlers of kept traces share. */
 #include "api/traces.h"
 

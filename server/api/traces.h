@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traces.h - the resource of kept traces (API_TRACE.md): what is kept, pieces of its maps, what its
  * heads do, a rollout of its layers, and pairs of tokens in numbers. */
 #ifndef ATTND_TRACES_H

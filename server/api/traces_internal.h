@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traces_internal.h - what the handlers of kept traces share. */
 #ifndef ATTND_TRACES_INTERNAL_H
 #define ATTND_TRACES_INTERNAL_H

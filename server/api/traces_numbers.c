@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traces_numbers.c - GET /v1/traces/{id}/statistics: what heads do. */
 #include "api/traces.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traces_pairs.c - GET /v1/traces/{id}/pair and /pairs: one score stage by stage, and those of
  * several keys of a row. */
 #include "api/traces.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traces_rollout.c - GET /v1/traces/{id}/rollout: rows of the rollout of a kept layer. Rows of the
  * layer's step go through the steps of the layers below, one after the other, down to the first of
  * its kind. */

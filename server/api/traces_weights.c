@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traces_weights.c - GET /v1/traces/{id}/weights: one piece of a map, or of the maps of all heads
  * of a layer, as bytes. */
 #include "api/traces.h"

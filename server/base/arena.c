@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* arena.c - see arena.h.
  *
  * An arena is a list of blocks. Small allocations are cut from the first block. An allocation that

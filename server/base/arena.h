@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* arena.h - memory that lives as long as one request and is freed in one call. */
 #ifndef ATTND_ARENA_H
 #define ATTND_ARENA_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* array.h - a dense array of numbers that someone else owns: the one description of an
  * n-dimensional array between a body and the kernels.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base64.c - see base64.h. */
 #include "base/base64.h"
 

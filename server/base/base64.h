@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base64.h - bytes as text and back: base64 with its padding (RFC 4648, section 4). */
 #ifndef ATTND_BASE64_H
 #define ATTND_BASE64_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bytes.h - a view of bytes, and the codings that bodies are packed with. */
 #ifndef ATTND_BYTES_H
 #define ATTND_BYTES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clock.c - see clock.h: what needs pthread.h, or memory of its own.
  *
  * A condition waits by the calendar clock by default. The calendar clock may be set while a thread

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clock.h - the monotonic clock and the clock of a thread's CPU time, in nanoseconds. */
 #ifndef ATTND_CLOCK_H
 #define ATTND_CLOCK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dtype.c - tensors may begin at any byte, so elements are read and written by memcpy(). */
 #include "base/dtype.h"
 #include "quantize.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dtype.h - numbers of every dtype that a file or a wire can carry, from and to float.
  *
  * All bytes are little-endian: files, wires and the machines that this runs on are. */

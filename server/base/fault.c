@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fault.c - see fault.h.
  *
  * A message is composed in a separate buffer and copied at the end, so that an argument may point

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fault.h - what went wrong with a request, in the words that the client reads.
  *
  * A fault has a code (API.md has the table of codes, which fixes the HTTP status), a message that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* grow.h - arrays on the heap that grow one element at a time. */
 #ifndef ATTND_GROW_H
 #define ATTND_GROW_H

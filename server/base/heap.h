@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* heap.h - binary heaps of pointers. Each item keeps its place in the heap, so an item whose key
  * has changed is moved, and any item is taken out, in a number of steps like the logarithm of the
  * count.

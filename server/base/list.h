@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* list.h - doubly linked lists, in the order of arrival. Each item carries the two pointers of the
  * list, so a list needs no memory of its own and any item is taken out in one step.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* memory_budget.c - see memory_budget.h.
  *
  * malloc() keeps memory that is freed: after a burst of large requests, a daemon that starts with

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* memory_budget.h - one budget for the memory of all requests in flight: bodies as they arrive,
  * unpacked bodies, numbers read from JSON, arenas, answers.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* names.c - see names.h.
  *
  * The distance between two names is optimal string alignment: Damerau-Levenshtein without edits

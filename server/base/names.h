@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* names.h - names in messages: the known name that a mistyped one probably means, a list of names
  * that fits a buffer, and the beginning of what came. */
 #ifndef ATTND_NAMES_H

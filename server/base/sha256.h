@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sha256.h - SHA-256 (FIPS 180-4) of bytes that come in pieces, by GnuTLS, which libmicrohttpd is
  * linked with. */
 #ifndef ATTND_SHA256_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* unique_id.c - a counter mixed by splitmix64 (https://prng.di.unimi.it/splitmix64.c), and random
  * bits. */
 #include "base/unique_id.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* unique_id.h - numbers for ids: unique ones, and ones that nobody can guess. */
 #ifndef ATTND_UNIQUE_ID_H
 #define ATTND_UNIQUE_ID_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* unix_address.c - see unix_address.h. */
 #include "base/unix_address.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* unix_address.h - the address of a Unix socket from its name (unix(7)). */
 #ifndef ATTND_UNIX_ADDRESS_H
 #define ATTND_UNIX_ADDRESS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* utf8.c - see utf8.h.
  *
  * The lead byte of a character settles its size and the range of its second byte. That range is 80

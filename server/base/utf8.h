@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* utf8.h - one character of UTF-8 (RFC 3629): whether it is well-formed, where it ends, and how it
  * is written. */
 #ifndef ATTND_UTF8_H

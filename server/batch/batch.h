@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch.h - attnd batch: the requests of a file, answered into files.
  *
  * A window of requests is computed at a time, by all workers; their answers are written in the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch_folder.c - see batch_folder.h. */
 #include "batch/batch_folder.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch_folder.h - the folder of a batch's answers: files for each chunk, and what they belong to.
  *
  *     batch.json            of which requests the answers are, and how they are cut

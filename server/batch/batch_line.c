@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch_line.c - see batch_line.h.
  *
  * A batch of a million lines has a few fields in each and a long body, so the body is passed over

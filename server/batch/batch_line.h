@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch_line.h - a line of a file of requests, in the form that OpenAI's batches have:
  *
  *     {"custom_id":"a","method":"POST","url":"/v1/attention","body":{...}}

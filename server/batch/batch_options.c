@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch_options.c - see batch_options.h. */
 #include "batch/batch_options.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch_options.h - the command line of attnd batch: its own flags, and those of the daemon. */
 #ifndef ATTND_BATCH_OPTIONS_H
 #define ATTND_BATCH_OPTIONS_H

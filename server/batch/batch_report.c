@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch_report.c - see batch_report.h. */
 #include "batch/batch_report.h"
 

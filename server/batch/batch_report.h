@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch_report.h - how far a batch is, and at its end what came of it: counts, and faults by the
  * numbers of their lines.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch_source.c - see batch_source.h. */
 #include "batch/batch_source.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch_source.h - the file of requests, line by line, cut into chunks.
  *
  * Lines end with a line feed; the last one may have none. Chunk i of n lines has the lines from

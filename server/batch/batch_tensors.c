@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch_tensors.c - see batch_tensors.h. */
 #include "batch/batch_tensors.h"
 

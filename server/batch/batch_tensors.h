@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch_tensors.h - the tensors of a chunk's answers, gathered into one file of safetensors.
  *
  * Their numbers go to a file without a name as answers come, so that memory holds no more than what

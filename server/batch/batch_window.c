@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch_window.c - see batch_window.h. */
 #include "batch/batch_window.h"
 

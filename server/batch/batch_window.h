@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch_window.h - the requests of a batch that are computed at a time, in the order of their
  * lines.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* admission.c - the decision, what asks for it, and the likely cost of a body by the recent ones of
  * its path and size. */
 #include "call/admission.h"

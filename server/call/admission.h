@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* admission.h - whether the daemon takes a request or refuses it, decided as early as possible.
  *
  * Each request is judged up to three times, each time with more known: when the headers of a long

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* answer_pieces.c - see answer_pieces.h.
  *
  * The memory of a long answer is allocated in pages of 2 MiB, where the kernel has them: allocating

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* answer_pieces.h - a long answer in JSON, cut into pieces that are written by tasks.
  *
  * The text is written once, with gaps in place of its long tensors (text.h). Their numbers are then

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* call.c - see call.h. */
 #include "call/call.h"
 

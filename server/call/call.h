@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* call.h - the life of a request that computes, whatever it computes.
  *
  *     connection thread   take the body, price it, ask admission, submit the job

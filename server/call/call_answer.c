@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* call_answer.c - see call_answer.h. */
 #include "call/call_answer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* call_answer.h - a call's results to the bytes of its answer, at once or by tasks.
  *
  * A short answer is written where its job ends. A long one takes up to three more stages: one task

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* call_formats.c - reads Content-Type and Accept, and fields out of an address. */
 #include "call/call_formats.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* call_formats.h - which formats the body and the answer of a call have, by its headers. */
 #ifndef ATTND_CALL_FORMATS_H
 #define ATTND_CALL_FORMATS_H

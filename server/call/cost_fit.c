@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cost_fit.c - see cost_fit.h.
  *
  * Each probe is dominated by one term, or by one term more than the probes before it, and runs

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cost_fit.h - fits the rates of cost.h to this machine and its kernels, in a few milliseconds. */
 #ifndef ATTND_COST_FIT_H
 #define ATTND_COST_FIT_H

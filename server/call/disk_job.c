@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* disk_job.c - see disk_job.h. */
 #include "call/disk_job.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* disk_job.h - a request that waits for the disk: run by another thread, then answered.
  *
  * A connection thread never waits, so such a request becomes a job of one task. It has its

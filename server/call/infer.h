@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer.h - what a client asks for and what it gets, as plain data.
  *
  * A request is a list of items, each an attention of its own lengths; a single call is a list of

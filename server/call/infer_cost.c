@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_cost.c - see infer_cost.h. */
 #include "call/infer_cost.h"
 

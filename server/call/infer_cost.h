@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_cost.h - the cost of one call: predicted when its body has arrived and again when it is
  * planned, compared in the end with the CPU time that it took; and what it saves where it shares
  * products with other calls (batcher.h). */

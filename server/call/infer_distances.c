@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_distances.c - projects query and key for relative positions, and adds up their terms. */
 #include "call/infer_distances.h"
 

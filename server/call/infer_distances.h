@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_distances.h - relative positions that depend on the query or the key: BERT's relative_key
  * and relative_key_query (Shaw, Uszkoreit and Vaswani 2018; Huang et al. 2020), and DeBERTa's
  * disentangled attention (He et al. 2021), whose rows are those of a head.

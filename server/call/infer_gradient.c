@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_gradient.c - see infer_gradient.h.
  *
  * The answer has every gradient: of the three inputs, of a float mask, of slopes and sinks, and of

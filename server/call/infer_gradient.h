@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_gradient.h - the gradients of an item that asks for them instead of attention. */
 #ifndef ATTND_INFER_GRADIENT_H
 #define ATTND_INFER_GRADIENT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_grouped.c - see infer_grouped.h. */
 #include "call/infer_grouped.h"
 

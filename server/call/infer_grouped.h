@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_grouped.h - the tasks of a planned request: a stage of all items side by side, and of
  * items that read the same keys or the same parameters together (layer.h). */
 #ifndef ATTND_INFER_GROUPED_H

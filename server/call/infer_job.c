@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_job.c - the kind of call that an inference is: its operation reads, the stages of computing
  * are those of the items' plans, all items side by side, and its operation says the answer.
  *

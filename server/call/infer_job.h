@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_job.h - an inference as a call (call.h), for whichever operation. */
 #ifndef ATTND_INFER_JOB_H
 #define ATTND_INFER_JOB_H

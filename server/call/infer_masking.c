@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_masking.c - checks masks and numbers of heads, and adds up the biases of a layer. */
 #include "call/infer_masking.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_masking.h - which keys a row sees and what is added to its scores: kv_len, the mask,
  * slopes, sinks and the model's relative position bias, from what was asked to the problem of the
  * library. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_merge.c - see infer_merge.h.
  *
  * The first part that saw a key gives the numbers of heads, rows and columns that the model does

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_merge.h - partial answers: plans that compute one, and plans that merge several. */
 #ifndef ATTND_INFER_MERGE_H
 #define ATTND_INFER_MERGE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_plan.c - from what was asked to a plan that cannot fail.
  *
  * Heads and lengths come from the arrays' shapes and the model; every disagreement is a fault that

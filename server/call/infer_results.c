@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_results.c - see infer_results.h. */
 #include "call/infer_results.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_results.h - what a planned item computes: the shapes, dtypes and memory of its results, and
  * the tasks that fill them. */
 #ifndef ATTND_INFER_RESULTS_H

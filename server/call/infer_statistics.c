@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_statistics.c - a request, successive items of one model together, in records and counts. */
 #include "call/infer_statistics.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_statistics.h - what an inference was about: in the record of its request, and counted for
  * each model that it used. */
 #ifndef ATTND_INFER_STATISTICS_H

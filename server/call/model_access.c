@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_access.c - see model_access.h. */
 #include "call/model_access.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_access.h - the models that a key may see and call, by the patterns of its scope infer. A
  * key of NULL, where no keys are in use, may see and call all. */
 #ifndef ATTND_MODEL_ACCESS_H

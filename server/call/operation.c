@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* operation.c - the headers, the message and the answer of a call, by the formats of its
  * operation. */
 #include "call/operation.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* operation.h - an operation: how the body of a call becomes what is computed, and what its answer
  * says.
  *

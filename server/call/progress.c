@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* progress.c - see progress.h. The places are few and fixed: a client that floods with ids takes
  * them and no memory. */
 #include "call/progress.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* progress.h - how far calls in flight have come: those to which their client gave an X-Request-Id,
  * by which it may ask (GET /v1/requests/{id}). Thread-safe.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* service.c - checks that many handlers make; kernels by the flag, the CPU and what Linux permits;
  * the keys. */
 #include "call/service.h"

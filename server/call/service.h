@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* service.h - the parts of the daemon that all handlers use. */
 #ifndef ATTND_SERVICE_H
 #define ATTND_SERVICE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* commands.h - the commands beside the daemon. argv[1] is the word of the command; each returns the
  * exit status of the program. */
 #ifndef ATTND_COMMANDS_H

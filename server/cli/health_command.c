@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* health_command.c - attnd health, which containers run as their health check, so their image needs
  * no curl.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_command.c - attnd key: new, hash and check. No command shows a key but the one that has just
  * made it.
  *

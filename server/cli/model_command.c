@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_command.c - attnd model: new and show.
  *
  * Every matrix of a new model is Glorot-uniform; there are no biases. The layer's number and the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* page.c - see page.h.
  *
  * The files hold no secrets, so they need no key; what the page asks of the API does. They are sent

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* page.h - the explorer, the page at / with the files that it asks for, and the reference at /docs.
  */
 #ifndef ATTND_PAGE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* page_files.h - the files of the explorer and the pages of the reference, which lie in the
  * program. The build makes both tables (embed-page): one of what pack-page makes of the files
  * beside this one, one of what the room reference/ writes. */

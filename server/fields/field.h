@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* field.h - tables that say what a body may hold: one row a field, read by one function.
  *
  * A row says what the field is called, where its value goes in a struct, and what values fit. The

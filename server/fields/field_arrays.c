@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* field_arrays.c - fields of arrays, which come as numbers in text or as the bytes of tensors.
  *
  * The reader of the text has made numbers floats: the array is a view of them. Bytes are viewed

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* field_values.c - fields of a single value: flags, numbers, strings and names of a list. */
 #include "fields/field.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fields.c - reads messages by tables: names, objects, lists and items. */
 #include "base/names.h"
 #include "fields/field.h"

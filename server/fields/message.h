@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* message.h - what a body says, whatever format it came in: values by name.
  *
  * A format (formats/format.h) makes a message of a body, and a table of fields (field.h) reads the

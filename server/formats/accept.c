@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* accept.c - see accept.h. */
 #include "formats/accept.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* accept.h - what a client accepts: the quality values of an Accept and of an Accept-Encoding line
  * (RFC 9110, sections 12.4.2, 12.5.1 and 12.5.3). */
 #ifndef ATTND_ACCEPT_H

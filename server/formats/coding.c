@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* coding.c - see coding.h.
  *
  * Bytes that do not shrink, as those of float tensors, are noticed after PROBE_BYTES and sent as

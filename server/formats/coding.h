@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* coding.h - content codings of HTTP (RFC 9110, section 8.4): gzip (RFC 1952) and deflate (RFC
  * 1950), packed and unpacked by zlib.
  *

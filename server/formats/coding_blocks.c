@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* coding_blocks.c - see coding_blocks.h. Apart from coding.c, because here many threads pack one
  * answer, while there one thread packs or unpacks a whole body. */
 #include "formats/coding_blocks.h"

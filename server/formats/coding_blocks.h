@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* coding_blocks.h - a long answer packed block by block, by many threads, into one stream.
  *
  * This is the way of pigz (M. Adler, zlib.net/pigz). Each block of 64 KiB is deflated by itself,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* coding_internal.h - how coding.c and coding_blocks.c ask zlib to pack; the only header that
  * includes zlib.h.
  *

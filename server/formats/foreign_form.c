@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* foreign_form.c - see foreign_form.h.
  *
  * A downloaded directory often holds a model in another format, or in several. The server reads

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* foreign_form.h - recognizes model files of formats that the server does not read, so that a
  * message can say what a file is. */
 #ifndef ATTND_FOREIGN_FORM_H

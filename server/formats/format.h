@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* format.h - formats: bytes to messages and results to bytes, for whatever operation.
  *
  * A format knows no operation and no model. It gets the table of fields as data, for what the bytes

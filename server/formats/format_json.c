@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* format_json.c - JSON to messages: the values of the tree, and arrays of numbers as the reader of
  * the text has made them.
  *

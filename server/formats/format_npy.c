@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* format_npy.c - .npy files to messages and back: the one array under the name that the table gives
  * it, and the parameters of the address as fields. */
 #include "formats/format.h"

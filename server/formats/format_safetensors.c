@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* format_safetensors.c - files of safetensors to messages: metadata as fields, and tensors.
  *
  * A tensor's name may be a path: "requests.12.key" is the key of item 12 of a list. The list is in

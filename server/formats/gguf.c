@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf.c - the reader of files; see gguf.h.
  *
  *     "GGUF", u32 version, u64 tensors, u64 pairs

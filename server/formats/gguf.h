@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf.h - the GGUF file format of ggml: a bounded reader over bytes.
  *
  * Source: ggml's docs/gguf.md and the reader in its src/gguf.cpp. The reader takes versions 2 and

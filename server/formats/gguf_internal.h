@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_internal.h - what the reader of GGUF and its values share. */
 #ifndef ATTND_GGUF_INTERNAL_H
 #define ATTND_GGUF_INTERNAL_H

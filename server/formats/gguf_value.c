@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_value.c - the values of metadata and the types of tensors; see gguf.h. */
 #include "formats/gguf_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* npy.c - see npy.h. */
 #include "formats/npy.h"
 

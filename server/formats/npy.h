@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* npy.h - the file of one array that numpy.save() writes: a bounded reader, and a writer.
  *
  * Source: numpy's specification of the format, versions 1.0, 2.0 and 3.0 (the documentation of

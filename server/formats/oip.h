@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip.h - the Open Inference Protocol v2 as a format, with its extensions: tensors as bytes behind
  * the JSON, tensors in shared memory, raw bodies, classification.
  *

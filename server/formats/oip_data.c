@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_data.c - one tensor of an inference request: its datatype, its shape, and its numbers from
  * one of the four places where they may be: JSON, the bytes behind it, shared memory, or the whole
  * body.

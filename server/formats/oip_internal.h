@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_internal.h - what the files of the Open Inference Protocol share to read a request. */
 #ifndef ATTND_FORMAT_OIP_INTERNAL_H
 #define ATTND_FORMAT_OIP_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_read.c - the envelope of an inference request: which inputs come, and which outputs are asked
  * for. */
 #include "base/names.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_reader.c - members of the entries of an inference request, and faults that name them. */
 #include "formats/oip_internal.h"
 

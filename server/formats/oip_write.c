@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_write.c - the answer of an inference: JSON, or JSON and tensors as bytes behind it.
  *
  * Arrays are noted as they are said, and all is written at the end: before the first byte goes to

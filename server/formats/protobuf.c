@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* protobuf.c - see protobuf.h.
  *
  * A field is a key, which is a varint of the field's number and its kind of wire, and a value. A

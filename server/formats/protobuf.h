@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* protobuf.h - the fields of a message of Protocol Buffers, read one by one from its bytes.
  *
  * Nothing is copied and nothing is allocated: a message within a message is a view of its bytes,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* regions.c - keys and the operator's prefixes, one region, all regions by their owners and names.
  */
 #include "formats/regions.h"

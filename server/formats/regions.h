@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* regions.h - regions of shared memory that clients have registered, by their names. */
 #ifndef ATTND_REGIONS_H
 #define ATTND_REGIONS_H

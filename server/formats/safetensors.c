@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* safetensors.c - the reader of files; see safetensors.h.
  *
  *     8 bytes                   the length N of the header, little-endian

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* safetensors.h - the safetensors file format: a bounded reader over bytes, and a writer.
  *
  * Source: the README of huggingface/safetensors, "Format". The reader checks every rule before it

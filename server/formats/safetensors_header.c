@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* safetensors_header.c - see safetensors_header.h.
  *
  * json_scan.h reads the tokens that need no decoding. The caller has checked that the whole header

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* safetensors_header.h - the JSON of a safetensors header, read token by token and in place.
  *
  * cJSON does not fit here: a name may contain a NUL, sizes are exact 64-bit integers, and a header

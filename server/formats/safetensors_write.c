@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* safetensors_write.c - the writer of files; see safetensors.h.
  *
  * Like the format's own writer, it pads the header with spaces to a multiple of 8 bytes, so that a

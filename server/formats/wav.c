@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* wav.c - see wav.h. */
 #include "formats/wav.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* wav.h - the samples of a WAV file: a bounded reader over bytes.
  *
  * Source: IBM and Microsoft, "Multimedia Programming Interface and Data Specifications 1.0", RIFF

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* writer.h - answers as bytes: an operation says its results, a format's writer writes them.
  *
  * What is said goes out at once where the format can: JSON goes to the text of the answer, whose

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* writer_files.c - answers as files of safetensors and as .npy files.
  *
  * In a file of safetensors, arrays are tensors under dotted names, "results.0.weights.indices", and

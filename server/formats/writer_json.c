@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* writer_json.c - answers as JSON, straight into the text of the answer. */
 #include "formats/format.h"
 #include "formats/writer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* blas_product.c - decides what OpenBLAS computes beside a table of kernels, and hands it over.
  *
  * The kernels of OpenBLAS differ in how they round: one chain of multiply-adds for each number, as

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* blas_product.h - what OpenBLAS computes: gradients of the weights of projections, and where its
  * kernels have the bits of ours, products of several rows with parameters of F32. */
 #ifndef ATTND_BLAS_PRODUCT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* config.c - defaults, environment variables and flags are read in this order by the same few
  * functions, and each overrides what came before it. config_options.c lists what can be set. An
  * unknown variable is refused, as an unknown flag is: the daemon would otherwise run with other

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* config.h - flags and environment, from one table that also prints --help.
  *
  * Every flag --some-name is also ATTND_SOME_NAME; the flag wins. Sizes take KiB

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* config_options.c - see config_options.h.
  *
  * Defaults are text and are read like what a user types, so --help always shows the default that is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* config_options.h - the table of all flags.
  *
  * CONFIG_OPTIONS is the one place where a flag is written: its name, the kind of its value, its

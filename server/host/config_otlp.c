@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* config_otlp.c - the variables of OpenTelemetry, the address of a collector, what describes this
  * daemon.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* config_otlp.h - where the spans of requests are sent, and which: --otlp-endpoint and the
  * variables of OpenTelemetry. */
 #ifndef ATTND_CONFIG_OTLP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* config_value.c - see config_value.h.
  *
  * strtoll() is not used: it accepts white space, signs and, with a base of 0, octal numbers, none

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* config_value.h - numbers, sizes and times as they are typed on a command line. */
 #ifndef ATTND_CONFIG_VALUE_H
 #define ATTND_CONFIG_VALUE_H

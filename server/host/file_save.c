@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file_save.c - see file_save.h.
  *
  * A temporary file is locked while it is being written. A second daemon over the same directory

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file_save.h - writes a file so that a crash at any moment leaves the old file or the new one,
  * whole.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* listen_address.c - reads addresses, compares them, and asks who reaches them. */
 #include "host/listen_address.h"
 

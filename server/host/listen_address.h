@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* listen_address.h - addresses to listen on, as they are typed: their parts, two that are the same,
  * and those that other machines reach. */
 #ifndef ATTND_LISTEN_ADDRESS_H

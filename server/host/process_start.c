@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* process_start.c - starts the program once more, chooses OpenBLAS's kernels, asks for tiles,
  * raises the limit of files. */
 #include "host/process_start.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* process_start.h - what the process arranges at its start, for what libraries and Linux decide
  * before threads begin: kernels of OpenBLAS, blocks that glibc keeps, tiles, open files. */
 #ifndef ATTND_PROCESS_START_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* resources.c - see resources.h.
  *
  * The kernel gives no single answer: the affinity mask knows nothing of a quota, and a limit of any

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* resources.h - the CPUs and the memory that this process may use.
  *
  * Both are the least of what the machine has and of what the control groups of this process grant,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sandbox.c - : the half of files, and what the log says of both.
  *
  * The C library has no functions for Landlock, so the calls are made by their numbers, which are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sandbox.h - what the process gives up, so that a fault in it does less harm (--sandbox).
  *
  * It has two halves, and each still stands where the system refuses the other. The half of files is

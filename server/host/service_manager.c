@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* service_manager.c - sockets that were passed, and notes on the daemon's state. */
 #include "host/service_manager.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* service_manager.h - what the service manager and the daemon tell each other (systemd). */
 #ifndef ATTND_SERVICE_MANAGER_H
 #define ATTND_SERVICE_MANAGER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* web_origin.c - see web_origin.h.
  *
  * Schemes other than http and https are taken too: the pages of an application that brings its own

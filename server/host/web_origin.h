@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* web_origin.h - the origin of a web page, and the name of a host, as they are typed and sent. */
 #ifndef ATTND_WEB_ORIGIN_H
 #define ATTND_WEB_ORIGIN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* exchange.c - an exchange, apart from libmicrohttpd: its id, its body and its answer. */
 #include "http/exchange.h"
 

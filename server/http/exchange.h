@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* exchange.h - the inside of an exchange, for the files of this room alone.
  *
  * An exchange belongs to one connection thread. While it is parked, another thread may write its

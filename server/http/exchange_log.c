@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* exchange_log.c - the lines of a request in the log. */
 #include "http/exchange.h"
 

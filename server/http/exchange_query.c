@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* exchange_query.c - the parameters of a target's query, as pages write them:
  * name=value&name=value, percent-encoded, with + for a blank (the URL Standard,
  * application/x-www-form-urlencoded). */

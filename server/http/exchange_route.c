@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* exchange_route.c - the route of a request, found by its method and its path. */
 #include "http/exchange.h"
 

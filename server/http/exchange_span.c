@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* exchange_span.c - the spans of a request (telemetry/span_exporter.h). Without an exporter nothing
  * here does anything. */
 #include "http/http_internal.h"

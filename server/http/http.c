@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http.c - one request, from its headers to its answer (http.h).
  *
  * libmicrohttpd closes a connection that is answered in the first call of its access handler,

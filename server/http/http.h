@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http.h - the only door to libmicrohttpd.
  *
  * The daemon's own connection threads drive it over its epoll descriptor. They only move bytes. A

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_accept.c - connections, accepted and shared out among the connection threads.
  *
  * Each thread has a daemon of libmicrohttpd, and these daemons could share the listening sockets.

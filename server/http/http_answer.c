@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_answer.c - the headers of an answer.
  *
  * Most answers are libmicrohttpd's to send. It takes no answer while a body is arriving, so a

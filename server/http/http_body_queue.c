@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_body_queue.c - whether the body of a request is read, and when.
  *
  * Refusals. libmicrohttpd can only close a connection whose request body it has not read, and the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_chunk_line.c - lines of a chunked body that are longer than libmicrohttpd has room for.
  *
  * libmicrohttpd wants the whole line of a chunk's size and its extensions in the pool of the

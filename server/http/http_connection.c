@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_connection.c - the small things that every file here asks of a connection and its thread.
  *
  * It is below all files that use it and calls none of them, so that they need not call each other

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_disconnects.c - connections that open and close, and the clients that leave them.
  *
  * libmicrohttpd reads until a short read and then waits for an edge. So it does not see an end of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_drain.c - the end of all connections, so that no request is lost on the way.
  *
  * A client whose handshake has ended may have sent its request, and to close the listening socket

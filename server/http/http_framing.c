@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_framing.c - whether every reader of a request sees the same one (RFC 9112).
  *
  * Where a proxy and this daemon read the same bytes as different requests, a client can hide a

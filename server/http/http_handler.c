@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_handler.c - the handler of a request: run on the connection thread, and its answer taken.
  *
  * A handler replies before it returns, or it parks the exchange and some thread replies later. A

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_headers.c - see http_headers.h. */
 #include "http/http_headers.h"
 

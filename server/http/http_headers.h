@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_headers.h - the headers of a request that attnd reads.
  *
  * The daemon goes through all headers once, when they have come. A look-up by name in libmicrohttpd

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_internal.h - what the files that drive libmicrohttpd share: http.c, for one request, and all
  * http_*.c but http_headers.c and http_origin.c. Only they include microhttpd.h. */
 #ifndef ATTND_HTTP_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_key.c - the key of a request, and whether it has the scope that the route asks for.
  *
  * This is settled by the head of a request. A client without a key has no byte of its body read,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_linger.c - connections that end before their client has sent all.
  *
  * To close a socket that has unread bytes, or to which more bytes come, resets the connection. A

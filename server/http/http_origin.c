@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_origin.c - which pages and names may ask, and what answers tell a browser of it. */
 #include "http/http_origin.h"
 

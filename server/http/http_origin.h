@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_origin.h - requests that a page in a browser makes.
  *
  * A person who opens a page lets the page send requests to every address that the person's machine

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_refusals.c - how fast requests are refused.
  *
  * A refusal costs a connection thread about half of what a small answer costs, and a client that

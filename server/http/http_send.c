@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_send.c - the bytes of an answer, as libmicrohttpd takes them.
  *
  * A short answer is sent from where it lies. The parts of a very short one are put together first:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_threads.c - the threads that drive libmicrohttpd.
  *
  * Each connection thread owns one daemon of libmicrohttpd, which has no listening socket

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_timers.c - the bounds on time: of a connection without a request, a body on its way, a
  * parked exchange, and an answer that its client does not take.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_tls.c - the TLS of the whole daemon: the identity in force, and what libmicrohttpd is told.
  *
  * Each connection takes its certificate when its handshake begins. So libmicrohttpd, which could

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_tls_bytes.c - see http_tls_bytes.h.
  *
  * GnuTLS asks for the five bytes of a record's head, then for the rest of the record, and would

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_tls_bytes.h - the bytes of a TLS connection between GnuTLS and the socket. */
 #ifndef ATTND_HTTP_TLS_BYTES_H
 #define ATTND_HTTP_TLS_BYTES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_tls_handshakes.c - the TLS handshakes of a connection thread.
  *
  * A handshake costs a signature, up to several milliseconds with a long RSA key. If libmicrohttpd

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_tls_identity.c - see http_tls_identity.h.
  *
  * A client may go on with an earlier session by a ticket, and no certificate is sent then. The key

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_tls_identity.h - what the daemon shows to TLS clients, and whose certificates it takes: read
  * from files, and read again while connections go on.
  *

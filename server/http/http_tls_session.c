@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_tls_session.c - the TLS of one connection: its bytes, its messages, its client's name.
  *
  * libmicrohttpd makes the session of GnuTLS, reads and writes it. Between GnuTLS and the socket

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_tls_session.h - the TLS of one connection, for the two files that make it:
  * http_tls_session.c and http_tls_handshakes.c.
  *

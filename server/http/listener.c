@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* listener.c - sockets of TCP and of Unix: opened, tried, adopted, closed. */
 #include "http/listener.h"
 

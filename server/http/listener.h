@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* listener.h - one listening socket, of TCP or of Unix, from an address as it is typed. */
 #ifndef ATTND_LISTENER_H
 #define ATTND_LISTENER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* listeners.c - see listeners.h. */
 #include "http/listeners.h"
 

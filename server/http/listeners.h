@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* listeners.h - the listening sockets of all addresses of the daemon. */
 #ifndef ATTND_LISTENERS_H
 #define ATTND_LISTENERS_H

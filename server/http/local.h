@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* local.h - requests that come from no connection: the same handlers, answers and faults, for a
  * program that asks itself.
  *

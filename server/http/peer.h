@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* peer.h - which peer a connection belongs to, as far as its address tells. */
 #ifndef ATTND_PEER_H
 #define ATTND_PEER_H

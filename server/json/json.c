@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json.c - one walk over a text: arrays of numbers into floats, the rest into a cJSON tree.
  *
  * Objects, strings and plain arrays are only checked. Each array of numbers is replaced by its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json.h - a JSON body: checked strictly, with its tensors read straight from the text and a cJSON
  * tree of the small rest.
  *

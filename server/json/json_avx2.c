@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json_avx2.c - rows of numbers into floats and back, several numbers side by side.
  *
  * A reader of one number at a time mostly waits: for the end of the number, for its digits to

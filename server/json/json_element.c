@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json_element.c - what nodes of the tree are, and checks of its keys, numbers and arrays. */
 #include "json/json_element.h"
 

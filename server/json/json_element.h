@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json_element.h - checks of the tree: keys that stand twice, and arrays of numbers for the fields
  * that take them. A fault of an array names the first element that does not belong there, and says
  * what that element is. */

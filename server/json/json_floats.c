@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json_floats.c - chooses how this CPU reads and writes a row of floats; doubles and 64-bit
  * integers by the C library, for the few calls that have them.
  *

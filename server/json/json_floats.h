@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json_floats.h - what the implementations of reading and writing a row of floats share.
  *
  * json_numbers.c reads and writes on every CPU; json_avx2.c does the same with AVX2; json_floats.c

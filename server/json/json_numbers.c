@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json_numbers.c - float32 from text and to text, on any CPU.
  *
  * Reading: the digits become one integer of 64 bits, eight at a time. One multiplication with a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json_numbers.h - numbers between text and float32, rounded correctly both ways. */
 #ifndef ATTND_JSON_NUMBERS_H
 #define ATTND_JSON_NUMBERS_H

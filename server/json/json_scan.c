@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json_scan.c - see json_scan.h.
  *
  * Messages name a byte by its offset from the beginning of the body, counted from 0, as an editor's

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* json_scan.h - the grammar of RFC 8259, token by token.
  *
  * A scan is a place in the text. Functions move the place past one token, or say what is wrong

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tensor_text.c - see tensor_text.h.
  *
  * The brackets around a number follow from its index alone: one for each dimension, counted from

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tensor_text.h - the numbers of a tensor as nested JSON arrays, whole or in parts.
  *
  * Rank 2 and shape {2, 3} give [[a,b,c],[d,e,f]]. A part is the text of consecutive numbers with

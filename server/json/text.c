@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* text.c - see text.h.
  *
  * The buffer always has one byte more than its capacity. vsnprintf() writes a NUL byte at the end,

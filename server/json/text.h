@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* text.h - JSON text that is being written.
  *
  * A text is a growing buffer with a bound. It remembers a failure (no memory, past the bound) and

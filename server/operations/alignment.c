@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* alignment.c - the alignment of an item (struct trace_align): of speech the times of tokens and
  * words, of texts the token that each goes along. In a file of tensors it is the same as tables. */
 #include "operations/say.h"

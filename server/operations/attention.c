@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attention.c - reads calls of attention from any format, and says their results to any. */
 #include "operations/attention.h"
 

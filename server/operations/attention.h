@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attention.h - attention of one layer as an operation: one call, a batch, a merge, gradients.
  *
  * A body of any format becomes items (call/infer.h) by the tables of attention_fields.h, and

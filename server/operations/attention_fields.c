@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attention_fields.c - every field of attention, once: its name in JSON, in files and under /v2,
  * its place in struct infer_item, and what fits. */
 #include "operations/attention_fields.h"

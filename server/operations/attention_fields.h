@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attention_fields.h - the tables of what calls of attention may ask for. */
 #ifndef ATTND_ATTENTION_FIELDS_H
 #define ATTND_ATTENTION_FIELDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* classify.c - classes of texts and ranks of texts for a query, in the forms of
  * text-embeddings-inference: /predict and /rerank. */
 #include "models/model/model_forward.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* completion.h - a text that a model goes on with, as plain data and as a call: what was asked, a
  * choice for each prompt, and the places in which a few of them are continued side by side.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* completion_choose.c - the next token of a choice: the most probable one, or one that is drawn;
  * and whether the text ends with it. */
 #include "operations/completion.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* completion_fields.c - every field of a completion, once: those of OpenAI's, of which some are
  * taken only where they ask for what is done anyway. */
 #include "operations/completion.h"

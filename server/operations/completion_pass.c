@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* completion_pass.c - the passes of a completion: a wave of prompts, then a row of each at a time,
  * until each is over; then the next wave. */
 #include "operations/completion.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* completion_text.c - the answer of a completion: texts, and tokens with their strings, places and
  * log-probs. It is written here and by no writer, for texts may have U+0000. */
 #include "operations/completion.h"

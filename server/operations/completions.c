@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* completions.c - the kind of call that a completion is: its plan, its price, its end. */
 #include "operations/operations.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contributions.c - contributions of an item: a list of objects in text; tables of all targets in a
  * file of tensors. */
 #include "operations/say.h"

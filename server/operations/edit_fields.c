@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* edit_fields.c - every field of an edit of a pass, once: its name, its place in struct trace_edit,
  * and what fits by itself. What fits the model is in pass/edit_plan.c. */
 #include "operations/trace.h"

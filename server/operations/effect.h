@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* effect.h - what each part of a model does for one prediction, as plain data and as a call: many
  * passes, each without one part, beside the base pass, which has them all.
  *

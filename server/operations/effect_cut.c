@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* effect_cut.c - a text without the tokens of a span: the tokens that are left, where the
  * prediction is among them, and the common edits, planned anew for as many rows as there are. */
 #include "operations/effect.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* effect_fields.c - every field of a request of effects, once, beside those of a trace's input. */
 #include "operations/effect.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* effect_pass.c - what all passes cost, and running them: the base pass, that of the other input,
  * then a wave of variants at a time, list by list, and what each variant changed. */
 #include "operations/effect.h"

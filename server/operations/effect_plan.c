@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* effect_plan.c - what a request of effects means for its model. The base pass is planned as a
  * trace of one target, and what is edited as edits of all variants at once: all layers, heads, rows
  * and spans. A variant takes its own of these (effect_wave.c), so that no variant can fail. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* effect_say.c - the answer to a request of effects, said to any format. */
 #include "operations/effect.h"
 #include "operations/say.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* effect_wave.c - the items of some variants that go through the model side by side: the base
  * pass' own, with the edits of the variant behind the common ones. */
 #include "operations/effect.h"

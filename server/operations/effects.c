@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* effects.c - the kind of call that effects are: its plan, its price, its end. */
 #include "call/infer_statistics.h"
 #include "operations/effect.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* embeddings.c - vectors of texts: /v1/embeddings in the form of OpenAI, and /embed in that of
  * text-embeddings-inference; in that form too the rows of their tokens, /embed_all. */
 #include "operations/vector_call.h"

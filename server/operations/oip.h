@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip.h - inference of the Open Inference Protocol (formats/oip.h) as operations.
  *
  * oip_infer.c reads a request and chooses by the names of its inputs what goes on with it:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_attention.c - inputs and outputs of a model with parameters.
  *
  * query, key and value are [length, columns] or [batch, length, columns]. Each entry of the batch

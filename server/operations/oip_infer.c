@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_infer.c - an inference of the Open Inference Protocol until it is known what it asks for. */
 #include "base/dtype.h"
 #include "call/call_formats.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_items.c - what the operations of the protocol share: parameters, batches, faults of a plan.
  *
  * The protocol leaves names of parameters free, so clients send some of their own. An unknown name

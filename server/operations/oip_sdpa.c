@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_sdpa.c - ONNX Attention (opset 23 to 25): the inputs and outputs of the model
  * without parameters.
  *

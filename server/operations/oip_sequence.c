@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_sequence.c - requests of a sequence: their parameters, their session, and its end. */
 #include "operations/oip.h"
 #include "operations/session/session_call.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_tensors.c - the signatures of models: their attention, and their whole passes. */
 #include "operations/oip_tensors.h"
 

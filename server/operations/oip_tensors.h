@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_tensors.h - the inputs and outputs that each model has in the Open Inference Protocol: those
  * of attention, and those of its whole pass under the names that exports of Hugging Face's models
  * to ONNX give them (huggingface/optimum, exporters/onnx).

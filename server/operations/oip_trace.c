@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_trace.c - inputs and outputs of the whole pass of a model. Tokens that attention_mask hides
  * are in the pass like all others, but no token attends to them. */
 #include "operations/oip.h"

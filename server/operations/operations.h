@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* operations.h - the operations that a path asks for, a row each: method, path, scope, operation.
  *
  * api/routes.c makes a route of each row, and its handler. call/operation.h says what an operation

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* prompts.c - see prompts.h. */
 #include "operations/prompts.h"
 

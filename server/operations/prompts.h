@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* prompts.h - the texts that a call is about, in the forms of OpenAI: a string, a list of strings,
  * of ids of tokens, or of lists of ids. */
 #ifndef ATTND_PROMPTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* say.c - members of answers: arrays, tokens, ends, faults of items. */
 #include "operations/say.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* say.h - what the answers of several operations have in common, said to the writer of any format.
  *
  * All but say_fault(), say_end() and say_id(), whose members are of the object that is open, say

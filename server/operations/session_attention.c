@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_attention.c - reads steps and items over sessions, and says what they computed. */
 #include "operations/session_attention.h"
 

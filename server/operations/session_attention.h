@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_attention.h - attention over sessions as an operation
  * (operations/session/session_call.h). */
 #ifndef ATTND_SESSION_ATTENTION_H

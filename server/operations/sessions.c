@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sessions.c - what is done about a session, except attention over it.
  *
  * Each is a call of one task. What is about a session that is there takes its turn among the calls

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sessions.h - a session is made, changed, forked, cut and ended (API_SESSIONS.md), and how it is
  * shown. */
 #ifndef ATTND_OPERATION_SESSIONS_H

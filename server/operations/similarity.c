@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* similarity.c - how near texts are to another, in the form of text-embeddings-inference:
  * /similarity. The sentences are the first items, and the one that they are compared with is the
  * last. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* softmax_call.c - the kind of call (call/call.h) that computes a softmax in blocks of rows.
  *
  * The answer is computed where the numbers of the request lie, so it takes no memory. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sound_field.c - the field "sound" of a trace: samples, or a WAV file of them in base64. */
 #include "base/base64.h"
 #include "formats/wav.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spread_attention.c - see spread_attention.h. The fields are those of a session that is here; what
  * the merge of parts cannot have is refused. */
 #include "operations/spread_attention.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spread_attention.h - attention over a session that is spread over peers, as an operation
  * (operations/spread/spread_call.h). */
 #ifndef ATTND_SPREAD_ATTENTION_H

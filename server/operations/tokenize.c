@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tokenize.c - two kinds of calls (call/call.h) of one task each.
  *
  * What they do is priced before that task runs, so that long texts wait like other long requests.

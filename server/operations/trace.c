@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace.c - reads traces from any format, and says their results to any. */
 #include "operations/trace.h"
 

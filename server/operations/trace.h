@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace.h - traces as an operation: one, a batch, and one over a session. */
 #ifndef ATTND_OPERATION_TRACE_H
 #define ATTND_OPERATION_TRACE_H

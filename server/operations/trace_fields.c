@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_fields.c - every field of a trace, once: its name, its place in struct trace_item, and what
  * fits. */
 #include "host/config_value.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* vector_call.c - see vector_call.h. */
 #include "operations/vector_call.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* vector_call.h - what calls that answer vectors, classes or ranks of texts have in common: their
  * texts become items of a trace, and are planned, priced, grouped and computed as those are. */
 #ifndef ATTND_VECTOR_CALL_H

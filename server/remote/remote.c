@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* remote.c - a request and its answer over one connection, which is kept. */
 #include "remote/remote.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* remote.h - one connection to another server of HTTP, over which requests are sent one by one.
  *
  * HTTP/1.1 over TCP, or over TLS, whose certificate must be for the host of the address. Every call

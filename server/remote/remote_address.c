@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* remote_address.c - an address as a URL, read strictly: it becomes the head of a request. */
 #include "remote/remote.h"
 

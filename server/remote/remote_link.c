@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* remote_link.c - sockets that never wait but in poll(2), which also watches the stop. */
 #include "remote/remote_link.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* remote_link.h - the bytes of one connection, plain or by TLS: connected, sent and received by a
  * deadline. */
 #ifndef ATTND_REMOTE_LINK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* remote_reader.c - lines of the head one by one, then the body by its length, by its chunks, or
  * until the connection ends. */
 #include "remote/remote_reader.h"

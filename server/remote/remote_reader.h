@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* remote_reader.h - reads an answer of HTTP/1.1 (RFC 9112) from pieces as they come. */
 #ifndef ATTND_REMOTE_READER_H
 #define ATTND_REMOTE_READER_H

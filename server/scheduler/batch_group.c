@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch_group.c - lists of members that wait, and the share that their batch is of. */
 #include "scheduler/batch_group.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch_group.h - members that wait for the same product, in groups: found, joined and left.
  *
  * The batcher's mutex guards the groups and their lists: it is held around every call here. */

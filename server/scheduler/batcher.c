@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batcher.c - see batcher.h.
  *
  * Members that wait for the same product form a group (batch_group.h). A group has at most one

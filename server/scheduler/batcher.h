@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batcher.h - rows of several requests for one layer in one product.
  *
  * A product with few rows waits for memory to bring the parameters, and with more rows it waits no

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cost.c - see cost.h.
  *
  * Each rate is an atomic number that any thread may read and replace. Two threads that correct one

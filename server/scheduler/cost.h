@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cost.h - how much work a request is, and how long that takes one worker.
  *
  * A cost is a list of amounts, one for each kind of work (a term): multiplications and additions of

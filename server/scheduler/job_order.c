@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_order.c - see job_order.h. A heap of jobs in each share, and the queue of shares above them.
  */
 #include "scheduler/job_order.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_order.h - which job gives the next task.
  *
  * Jobs belong to shares, and the shares take turns by the time that they got (job_share.h). What

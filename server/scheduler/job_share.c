@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_share.c - see job_share.h.
  *
  * Two heaps by the tags: one of all shares that have a task, and one of those whose first job is

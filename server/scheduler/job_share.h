@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_share.h - which share gives the next task: start-time fair queuing.
  *
  * Goyal, Vin, Cheng, "Start-time fair queuing" (SIGCOMM 1996). A share is the jobs of one owner,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scheduler.c - jobs, their stages and ends, what is open, and whom a new task wakes. */
 #include "scheduler/scheduler.h"
 

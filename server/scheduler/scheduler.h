@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scheduler.h - A bounded queue of jobs, and the threads that run their tasks.
  *
  * A job runs in stages. Stage 0 is one task; after the last task of a stage the job says how many

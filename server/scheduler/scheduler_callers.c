@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scheduler_callers.c - callers that run a job, or tasks of it, themselves.
  *
  * Handing a job to a worker and its answer back wakes two threads, which costs more than a small

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scheduler_internal.h - what scheduler.c (jobs and their stages), scheduler_threads.c (the threads
  * that run their tasks) and scheduler_callers.c (callers that do) share.
  *

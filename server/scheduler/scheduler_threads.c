@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scheduler_threads.c - the threads that run tasks: workers, whose number may change, a spare one
  * for short jobs, and a clock that ends jobs at their deadlines. Here a scheduler begins and ends,
  * because it begins and ends with its threads.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_metrics.c - see key_metrics.h.
  *
  * An account holds the place that it counts in, so no thread counts there while the place goes to

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_metrics.h - requests, counted by the name of their key.
  *
  * The number of places is fixed, as that of models is (metrics_inference.h). Keys without a place

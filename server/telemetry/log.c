@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* log.c - see log.h.
  *
  * A line is put together in a buffer on the stack, so logging allocates nothing and works when

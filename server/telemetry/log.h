@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* log.h - one line for each event, to standard error, as text or JSON.
  *
  *     2026-11-21T09:00:00.123Z info listening address=127.0.0.1:8080

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* log_writer.c - there are two buffers. Threads append lines to one of them under the mutex, while
  * the writer's thread writes the other without the mutex, so a slow write() delays that thread
  * alone. O_NONBLOCK on standard error would need no thread, but the daemon may not set it: it would

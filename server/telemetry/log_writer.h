@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* log_writer.h - writes the log's lines to standard error, so that no other thread waits for its
  * reader.
  *

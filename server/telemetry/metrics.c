@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* metrics.c - requests by route, refusals and gauges; connections, shared products, the process.
  *
  * All counters are static, so counting never allocates. A route has a counter for every HTTP

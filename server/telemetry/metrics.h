@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* metrics.h - counters, gauges and histograms, and their Prometheus text.
  *
  * Thread-safe; counting allocates nothing and takes no lock (C11 atomics). Route labels are the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* metrics_inference.c - A model holds the place that it counts in, so no thread counts there while
  * the place goes to another name. Giving places and writing the page are done under a mutex. */
 #include "telemetry/metrics_inference.h"

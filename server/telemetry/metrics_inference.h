@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* metrics_inference.h - what one request did, and inferences counted by model and route.
  *
  * Models come and go, and clients that may put models choose their names, so the number of places

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* metrics_text.c - see metrics_text.h. */
 #include "telemetry/metrics_text.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* metrics_text.h - the parts of the page of /metrics: families, labels, samples, histograms.
  *
  * The Prometheus text format 0.0.4, see

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_statistics.c - see model_statistics.h. */
 #include "telemetry/model_statistics.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_statistics.h - what a model has answered since it was loaded.
  *
  * The words are those of the statistics extension of the Open Inference Protocol v2. Thread-safe;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* span_answer.c - see span_answer.h. */
 #include "telemetry/span_answer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* span_answer.h - what the answer of an OpenTelemetry collector says of the spans that were posted
  * (https://opentelemetry.io/docs/specs/otlp/#otlphttp-response). */
 #ifndef ATTND_SPAN_ANSWER_H

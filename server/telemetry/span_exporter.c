@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* span_exporter.c - see span_exporter.h.
  *
  * Nobody wakes the thread when a record comes: that would cost the request a system call. It looks

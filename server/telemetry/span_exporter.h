@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* span_exporter.h - sends the spans of answered requests to an OpenTelemetry collector.
  *
  * OTLP over HTTP, in JSON (https://opentelemetry.io/docs/specs/otlp/#otlphttp). A separate thread

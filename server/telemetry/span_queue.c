@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* span_queue.c - see span_queue.h.
  *
  * The places are a ring, after D. Vyukov's bounded queue

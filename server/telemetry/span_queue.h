@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* span_queue.h - records on their way to the exporter, in a fixed number of places.
  *
  * Any thread puts, and one thread takes. Neither waits for the other, and nothing is allocated

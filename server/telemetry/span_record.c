@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* span_record.c - the stages of a record; its JSON, without printf(), which would take most of the
  * time. */
 #include "telemetry/span_record.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* span_record.h - one answered request as plain data for its spans, and as OTLP's JSON. */
 #ifndef ATTND_SPAN_RECORD_H
 #define ATTND_SPAN_RECORD_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_context.c - reads traceparent and tracestate, makes ids, decides what is sent. */
 #include "telemetry/trace_context.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_context.h - which trace a request belongs to, and whether its span is sent.
  *
  * A client says it by the headers traceparent and tracestate

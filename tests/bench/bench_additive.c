@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_additive.c - additive scores beside as many tanhs at vector speed, on one core. The
  * tanhs are our softcap of 1, which is a tanh and a division more, and those of glibc's libmvec,
  * where this CPU and this machine have it. Best of alternating runs in CPU time. */

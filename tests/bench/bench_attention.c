@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_attention.c - context vectors: our kernels beside the peers of this machine.
  *
  *     bench_attention [--quick] [--json FILE] [--threads N] [--q-len N] [--bf16]

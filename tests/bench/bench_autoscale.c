@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_autoscale.c - a day of load on a simulated cluster with the autoscalers of deploy/.
  *
  *     bench_autoscale [FILE.svg]     the table; with a file also the picture

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_blocks.c - products with weights in blocks and of 16 bits beside F32, by two threads as a
  * daemon of two workers runs them: one row, which waits for memory, and many. Best of some runs.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_cost.c - how well the cost of work is predicted. The work is the shapes of the other
  * benches, layers with projections, and numbers in JSON. The bench shows the CPU time of each on
  * one core beside what server/scheduler/cost.h says of it. "at start" uses the rates that the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_decode.c - a step of decoding with keys and values of F32, BF16, F16 and I8, from memory
  * and from the cache, for each table of kernels and on one core. Numbers half as long should take
  * half the time. I8 lies in pages, as sessions have it. Medians of alternating runs in CPU time.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_exactness.c - how far context, weights and lse are from the truth, in units in the last
  * place, for every table of kernels and for the textbook's loops in float. Then the same for the
  * kernels' own functions, and for projections.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_gradient.c - what the backward pass costs beside the forward pass, on one core: medians
  * of alternating runs in CPU time.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_json.c - what JSON costs: MB/s of a body read, ns per float read and written.
  *
  * There is one body of a million floats of each kind. All contenders read and write it in turns,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_key_compare.c - does the time to look for a key tell how much of it is right?
  *
  * Two classes of wrong keys are looked for in random order: keys whose beginning is that of a key

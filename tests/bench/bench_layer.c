@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_layer.c - the products of a layer beside OpenBLAS on the same rows, parameters of 16
  * bits beside those of 32 and, where there are tiles, on these, and the whole time of a layer
  * beside the sum of its parts, on one core. Best of alternating runs.

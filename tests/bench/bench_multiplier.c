@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_multiplier.c - the time of OpenBLAS over that of a table's kernels, one thread, where the
  * library takes a product of the caller's (linear.h): gradients of weights, in their tasks, all
  * gradients of a layer with these, and products of rows. Medians of alternating runs in CPU time.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_scale.c - the model of deploy/SCALE.md: attention over 4 to 1024 machines.
  *
  *     bench_scale [FILE.svg]     the tables; with a file also the picture

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_schedule.c - how well workers can share tasks. Each task is timed on one core in CPU
  * time (best of a few runs). Then the tasks are dealt in their order to 2 and to 16 workers,
  * each task to the first worker that is free, all tasks of a stage before the next stage.

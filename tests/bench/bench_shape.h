@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_shape.h - the problem that all contenders of bench_attention compute. */
 #ifndef BENCH_SHAPE_H
 #define BENCH_SHAPE_H

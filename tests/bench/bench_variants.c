@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_variants.c - what a variant of attention costs beside the plain context of as many rows.
  *
  * The variants are masks, a window, weight maps, other dtypes and another table of kernels on

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* load_alone.c - one request at a time with tensors as bytes, 512 x 64, over TCP, over a Unix
  * socket and over a Unix socket with the tensors in shared memory, beside the cost that no server
  * can save: the kernel's own time and two copies of the bytes.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* load_autoscale.c - the autoscaler of deploy/kubernetes/queue-cost on replicas that are processes
  * of this machine, behind haproxy.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* load_batching.c - what the daemon gains when it computes queued rows together. Many callers
  * each send one row for the same layer of 4096 x 4096 projections, or of 768 x 768.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* load_capacity.c - how many requests a second a server carries, from the smallest request to
  * one that is all computing, in a closed loop with the client on the same CPUs; and the same for
  * what people write otherwise.

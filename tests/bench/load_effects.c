@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* load_effects.c - what a sweep over heads costs beside as many single passes.
  *
  *     load_effects [ROUNDS]      3 rounds without a number

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* load_equal.c - does a busy daemon answer as an idle one does, to the bit?
  *
  *     load_equal [COUNT [TABLE]...]     1000000 answers; the tables of kernels of this CPU

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* load_fairness.c - short requests while a long one runs: their p99 beside the p99 that they
  * have when the daemon has no other request.
  *

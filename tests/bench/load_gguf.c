@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* load_gguf.c - the whole pass of a GGUF file: the daemon beside llama.cpp, on one file, with as
  * many threads.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* load_kept.c - how fast a kept trace answers: tiles of a map of 16 384 tokens, and what its heads
  * do.
  *

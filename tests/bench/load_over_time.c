@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* load_over_time.c - four times the load that the daemon can carry, as it goes on: what it answers
  * in time, and how long a light client waits beside it.
  *

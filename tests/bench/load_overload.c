@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* load_overload.c - what becomes of a server that gets half, all and twice the load that it can
  * carry.
  *

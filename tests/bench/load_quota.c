@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* load_quota.c - a key that asks for ten times its budget of CPU time gets its budget.
  *
  *     load_quota [WORD]      the loads that have the word in their names; without one: all of them

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* load_scale.c - what attention over many machines costs here: one rank and two, the exchange by
  * each transport of the loopback, and how far the model of deploy/SCALE.md is from jobs of 1, 2 and
  * 4 ranks.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* load_sessions.c - how fast sessions decode, beside the kernel alone and beside reading memory.
  *
  *     load_sessions [WORD] [ROUNDS]      all of them, 11 rounds, without words

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* load_spans.c - what spans cost: the same small requests to a daemon without spans, to one whose
  * collector takes them, and to one whose collector is dead, in turns, on kept connections.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* load_start.c - how soon a daemon that has just been started answers, and what an idle one keeps
  * in memory.
  *

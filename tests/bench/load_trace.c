@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* load_trace.c - what a trace costs: beside the matrix products of its pass alone, beside torch,
  * and in memory.
  *

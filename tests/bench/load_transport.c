@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* load_transport.c - what a unix socket saves, and what TLS costs: the same requests over TCP, over
  * a unix socket and over TLS, in turns, on kept connections.
  *

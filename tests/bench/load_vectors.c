@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* load_vectors.c - vectors of texts: the daemon beside onnxruntime, on the same parameters, with
  * as many threads.
  *

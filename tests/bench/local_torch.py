@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """local_torch.py - attnd.local beside torch on the same tensors, in turns; medians.
 
     ATTN_LIBRARY=build/cc/libattn.so.1 PYTHONPATH=lib/python /usr/bin/python3 tests/bench/local_torch.py

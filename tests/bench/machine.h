@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* machine.h - the machine that a bench runs on: for the head of a table that is pasted elsewhere,
  * and what others took of it meanwhile. */
 #ifndef BENCH_MACHINE_H

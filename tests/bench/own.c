@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* own.c - see own.h. Threads take tasks from one counter, as the daemon's workers do. The second
  * thread is awake before the clock starts, and a counter shows that it has ended. On a virtual
  * machine, to start or wake a thread takes 0.1 to 0.4 ms, which varies and says nothing of how

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* own.h - our library as a contender of a bench: a problem with memory of its own, run by
  * threads. */
 #ifndef BENCH_OWN_H

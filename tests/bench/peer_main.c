@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* peer_main.c - the conversation of peer_main.h for the peers that are written in C. */
 #include "peer_main.h"
 

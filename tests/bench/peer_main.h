@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* peer_main.h - another implementation of attention as a child of bench_attention.
  *
  * The child reads lines and answers each with one:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* peer_onednn.c - attention by oneDNN's batched matmul, softmax and matmul.
  *
  * Query heads that share a key head are rows of one product, which saves oneDNN copies of the

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // peer_onnxruntime.js - attention by onnxruntime's MultiHeadAttention, as a child of bench_attention
 // (peer_main.h has the words). The model is one node, written here in ONNX's protobuf.
 'use strict';

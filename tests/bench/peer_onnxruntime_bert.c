@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* peer_onnxruntime_bert.c - vectors of an encoder by onnxruntime, as a child of load_vectors.
  *
  * ONNXRUNTIME names its shared library, ONNX_MODEL a graph of traffic_onnx.h. In the words of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* peer_openblas.c - attention as most programs write it: a product, a softmax and a product for
  * each head. OpenBLAS computes the products with one thread; the heads are shared out among the
  * threads.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* peer_products.c - the matrix products of BERT's pass and nothing else, as a child of load_trace.
  *
  * In the words of peer_main.h a batch is so many layers, of q_heads * head_dim columns and a

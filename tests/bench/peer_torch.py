@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """peer_torch.py - attention by torch, as a child of bench_attention (peer_main.h has the words).
 
 With BENCH_BF16 all tensors are bfloat16. The fused scaled_dot_product_attention where this torch has it, else matmul, softmax, matmul.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """peer_torch_bert.py - BERT's forward with all maps by torch, as a child of load_trace.
 
 It is what transformers computes with output_attentions=True and attn_implementation="eager". In the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* peers.h - other implementations as children of a bench; peer_main.h describes the
  * conversation. */
 #ifndef BENCH_PEERS_H

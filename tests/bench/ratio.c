@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ratio.c - see ratio.h. */
 #include "ratio.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ratio.h - what a bench says of a peer beside ours: a ratio, or why it gives none. */
 #ifndef BENCH_RATIO_H
 #define BENCH_RATIO_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rival_cjson.c - the attention service as a programmer would write it in C: libmicrohttpd with
  * a pool of threads, cJSON for bodies and answers, OpenBLAS for the two products. It takes the
  * JSON of POST /v1/attention, sdpa alone, and serves the socket that is its descriptor 3. */

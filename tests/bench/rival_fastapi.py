@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The attention service that one writes in an afternoon: FastAPI, uvicorn and numpy.
 
     python3 -m uvicorn --app-dir tests/bench rival_fastapi:app

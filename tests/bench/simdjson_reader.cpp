@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // simdjson_reader.cpp - the same body read by simdjson, for bench_json.c to put beside ours.
 //
 // Its "on demand" interface, which is its fastest for numbers that go straight into an array.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* textbook.h - attention as a textbook writes it, in a type of number of your choice.
  *
  * It takes whole rows, with one loop for each sum, front to back: scores, maximum, exponentials,

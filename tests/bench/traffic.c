@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic.c - see traffic.h.
  *
  * Connections that have a request are in a list, in the order of their intended times, so that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic.h - requests sent at a rate or by a number of callers, and what became of them.
  *
  * The benches have a client of their own, because what measures a server of 20 000 requests a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_call.c - see traffic_call.h. */
 #include "traffic_call.h"
 

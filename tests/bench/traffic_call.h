@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_call.h - one request at a time on one connection, for answers that take longer than the
  * client does. */
 #ifndef BENCH_TRAFFIC_CALL_H

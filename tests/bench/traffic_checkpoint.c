@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_checkpoint.c - see traffic_checkpoint.h.
  *
  * A checkpoint is a table of tensors. The file is written in two passes over the table: the header

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_checkpoint.h - checkpoints of the shapes that people publish, with random parameters:
  * what a trace costs does not depend on what a model has learned. */
 #ifndef BENCH_TRAFFIC_CHECKPOINT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_connection.c - see traffic_connection.h.
  *
  * A connection keeps the head of its answer, because the head may come in parts. Only the length

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_connection.h - one connection of a load: sends a request, reads an answer, never
  * blocks. */
 #ifndef BENCH_TRAFFIC_CONNECTION_H

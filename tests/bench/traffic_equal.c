@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_equal.c - see traffic_equal.h.
  *
  * Each caller sends one call after another; those that belong together come one after the other,

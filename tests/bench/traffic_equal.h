@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_equal.h - sends calls of all kinds in changing numbers at a time, and compares every
  * answer with that of the same call to an idle daemon. */
 #ifndef BENCH_TRAFFIC_EQUAL_H

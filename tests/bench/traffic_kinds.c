@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_kinds.c - see traffic_kinds.h. The rows below are the requests; VARIANTS of each are
  * made, with other numbers. */
 #include "traffic_kinds.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_kinds.h - requests of all kinds that the daemon answers, for a check that it answers each
  * alike whatever else it does.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_onnx.c - see traffic_onnx.h.
  *
  * Source: onnx.proto3 of https://github.com/onnx/onnx has the numbers of fields;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_onnx.h - an encoder of traffic_checkpoint.h as a graph of ONNX, with the operators that
  * onnxruntime's own optimizer makes of an exported BERT, so that nothing is left for it to fuse. */
 #ifndef BENCH_TRAFFIC_ONNX_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_pass.c - see traffic_pass.h. */
 #include "traffic_pass.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_pass.h - whole passes of models by the daemon, in turns with a peer's: a table of tokens
  * a second, ratios, shares of what the machine can do at its best, and where the rest goes.
  *

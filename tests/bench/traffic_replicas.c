@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_replicas.c - see traffic_replicas.h. */
 #include "traffic_replicas.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_replicas.h - replicas of the daemon as processes behind haproxy, which learns by its
  * runtime API of those that come and go, as the endpoints of a Service do. */
 #ifndef BENCH_TRAFFIC_REPLICAS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_report.c - see traffic_report.h. */
 #include "traffic_report.h"
 

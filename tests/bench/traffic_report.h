@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_report.h - reports the results of loads: a table for people, and JSON lines in build/. */
 #ifndef BENCH_TRAFFIC_REPORT_H
 #define BENCH_TRAFFIC_REPORT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_requests.c - see traffic_requests.h. */
 #include "traffic_requests.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_requests.h - requests made beforehand, head and body in one piece. */
 #ifndef BENCH_TRAFFIC_REQUESTS_H
 #define BENCH_TRAFFIC_REQUESTS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_samples.c - see traffic_samples.h. */
 #include "traffic_samples.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_samples.h - keeps numbers, for their quantiles. A zeroed struct is empty. */
 #ifndef BENCH_TRAFFIC_SAMPLES_H
 #define BENCH_TRAFFIC_SAMPLES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_server.c - see traffic_server.h.
  *
  * A rival gets a socket that listens already, as its descriptor 3, so that the bench need not

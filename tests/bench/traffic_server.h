@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_server.h - the server that a load is sent to, as a child on a free port of 127.0.0.1:
  * the daemon, or what people write otherwise. */
 #ifndef BENCH_TRAFFIC_SERVER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_sessions.c - see traffic_sessions.h. */
 #include "traffic_sessions.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traffic_sessions.h - sessions of a load: made, filled with keys, and the requests of a step. */
 #ifndef BENCH_TRAFFIC_SESSIONS_H
 #define BENCH_TRAFFIC_SESSIONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* yardstick.c - see yardstick.h. Compiled so that a product and a sum become one multiply-add. */
 #include "yardstick.h"
 

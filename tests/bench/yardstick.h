@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* yardstick.h - what this machine can do at its best, measured beside what is compared with it. */
 #ifndef BENCH_YARDSTICK_H
 #define BENCH_YARDSTICK_H

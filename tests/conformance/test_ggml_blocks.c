@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_ggml_blocks.c - blocks and the numbers that libggml reads from them, to the bit. */
 #include "quantize.h"
 #include "tensor_file.h"

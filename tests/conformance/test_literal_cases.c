@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_literal_cases.c - numbers that other people wrote down by hand.
  *
  * From literal_cases.json, by the name of the score:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_llama_cpp.c - the numbers in gguf/llama_cpp.safetensors are what llama.cpp computes with the
  * generated models of gguf_models.h, where its libraries are there (LLAMA_CPP names their folder).
  * tests/http/test_gguf_models.c holds the daemon to them, with and without the libraries.

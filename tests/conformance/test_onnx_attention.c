@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_onnx_attention.c - the node tests of the ONNX operator Attention, opset 23 to 25.
  *
  * The translation of the operator to struct attn_problem, which is the whole of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_onnx_linear_attention.c - the node tests of the ONNX operator LinearAttention, opset 27.
  *
  * Each item of a batch is a problem of its own. The heads of queries, q_num_heads, read the

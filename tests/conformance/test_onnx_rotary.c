@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_onnx_rotary.c - the node tests of the ONNX operator RotaryEmbedding, opset 23.
  *
  * Each case runs as it is, 4-D, and once more with its heads side by side, 3-D. */

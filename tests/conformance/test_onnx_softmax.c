@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_onnx_softmax.c - the node tests of the ONNX operators Softmax and LogSoftmax, opset 13. */
 #include "softmax.h"
 #include "tensor_file.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_rope_scaling.c - the frequencies that Hugging Face transformers expects of each rope_type.
  *
  * From tests/utils/test_modeling_rope_utils.py at commit 087e80025678 (Apache-2.0): a head of 128

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_stories260k.c - three attention layers of a trained model, against its own tensors.
  *
  * stories260K (karpathy/tinyllamas): width 64, 8 query heads and 4 key and value

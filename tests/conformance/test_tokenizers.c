@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tokenizers.c - ids, offsets and decoded texts of the reference implementation.
  *
  * tokenizers/NAME.json has the files of a tokenizer, and of each of its lines a text, ids, offsets

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tokenizers_gguf.c - tokenizers in the metadata of GGUF files make the tokens of the
  * tokenizer.json that they were written from, and those of llama.cpp.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tutorials.c - the numbers that well-known tutorials and manuals print.
  *
  * People see these numbers when they learn attention, and newcomers try them first. */

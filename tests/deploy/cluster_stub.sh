@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
 # cluster_stub.sh - stands for kubectl and for curl, by the name that it is called by, and answers as a cluster with
 # two pods would whose sessions move. For test_cluster_try.c. In $D: `calls`, a line for each; `pods`, the numbers of
 # those that run; `session`, where it is and its rows; `applied`, what kustomize made, where KUBECTL is the real one;

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_api_pages.c - every curl on the pages of the API can be pasted, in order, and the daemon
  * answers what the page says. Every route of the daemon has a curl.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_autoscale.c - the autoscaler of deploy/kubernetes/queue-cost: its arithmetic is that of
  * Kubernetes' page, and in a simulated cluster it meets a sudden load sooner than by CPU alone, and
  * does not swing as it would by the queue alone. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_batch_jobs.c - the job array of Slurm and the Indexed Job of Kubernetes, as their schedulers
  * would start them, write together what one process writes. No scheduler is run here. */
 #include "manifest.h"

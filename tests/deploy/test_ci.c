@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_ci.c - the workflow runs what .ci/run runs, may read alone, and ends; the fuzzing service
  * gets all of what it builds. */
 #include "manifest.h"

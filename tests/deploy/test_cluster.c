@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_cluster.c - the files for Kubernetes, KServe and the Prometheus operator fit together.
  *
  * Every selector of pods or of the Service names labels that they have. Every reference to a port

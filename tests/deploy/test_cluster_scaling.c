@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_cluster_scaling.c - autoscalers on the daemon's own metrics, and the pool of the Gateway
  * API, against a running daemon: the metrics are on its page, the paths are answered, names and
  * ports lead somewhere. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_cluster_schemas.c - the manifests against the types of their projects, and the folders that
  * kustomize reads.
  *

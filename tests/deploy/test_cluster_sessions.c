@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_cluster_sessions.c - the files for sessions in Kubernetes: pods as those of the Deployment,
  * with a name that stays, in Attnd-Replica too, and a volume for what they save, or other pods that
  * their sessions move to. */

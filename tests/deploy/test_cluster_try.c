@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_cluster_try.c - deploy/kubernetes/try.sh against cluster_stub.sh, which stands for kubectl
  * and curl: what it asks of a cluster, what it counts, and that it always cleans up. No cluster is
  * asked. */

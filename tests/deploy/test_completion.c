@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_completion.c - bash completes the command line of attnd as server/make-completion says.
  *
  * An interactive bash reads a line with a tab behind it, as one types it, and runs it: a function

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_deploy.c - what the Dockerfile and the files in deploy/ say about the daemon is true.
  *
  * The variables and flags in them are among those of --help, and the daemon accepts them with the

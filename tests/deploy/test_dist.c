@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_dist.c - the release of `make dist`: the commit's files, the bill of materials, the sums,
  * and the same bytes again. */
 #include "daemon.h"

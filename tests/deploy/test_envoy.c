@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_envoy.c - deploy/envoy/attnd.yaml against the daemon and the other balancers. Envoy itself
  * is in no Debian package and is not run: its routes are walked here, first match first, for the
  * requests that test_sessions_sticky.c sends through nginx and haproxy. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_hardening.c - the daemon's program is built so that a fault in it is harder to exploit.
  *
  * readelf, which is part of the binutils of every gcc, shows what the linker left in the file. The

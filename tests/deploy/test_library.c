@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_library.c - libattn.so for other programs: its symbols, what it needs, and what `make
  * install-library` puts where a compiler, pkg-config and man find it. */
 #include "layer_gradient.h"

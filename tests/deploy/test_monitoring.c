@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_monitoring.c - the alert rules and the dashboard ask for metrics and labels that exist.
  *
  * The test reads the names from the files and compares them with /metrics of a running daemon.

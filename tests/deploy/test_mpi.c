@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_mpi.c - attn-mpi as mpirun starts it on this machine: 1 to 8 ranks give the answer of one
  * machine, each to the bit again, and faults end the job with a message.
  *

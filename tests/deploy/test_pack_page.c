@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_pack_page.c - server/explorer/pack-page, which makes one module and one style sheet of those
  * of the explorer: what it makes of each form of import and export, and what it refuses. */
 #include "daemon.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_packages.c - the Debian packages of `make deb`: what is in them and what dpkg is told of
  * them. dpkg installs them below a folder, with their own scripts, and a purge leaves nothing. */
 #include "daemon.h"

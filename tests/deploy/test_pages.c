@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_pages.c - the commands on the pages beside README.md, the examples and the contract: those
  * of lib/ and deploy/ are pasted, and no page has a command that nobody tests.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_python.c - lib/python by the scripts in tests/deploy/python, as the package, as the one file
  * that is made of it and as pip installs it: its structs are those of the headers, and its numbers
  * those of the formulas, of torch and of the daemon. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_readme.c - the commands that README.md and each page of examples/ show can be pasted, in
  * order, and answer what the pages show. pasted.h says how. */
 #include "daemon.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_reference.c - the pages of the reference, which the daemon serves at /docs, hold what the
  * daemon says of itself: every route, every flag with its default. */
 #include "api/routes.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sbom.c - the bill of materials names every package that the daemon is linked with.
  *
  * What the file must have is from the specification of SPDX 2.3; the libraries are those that ldd

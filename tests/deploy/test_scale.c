@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_scale.c - the model of deploy/SCALE.md: what the page shows is what the model says, and the
  * model is one machine where there is one. */
 #include "scale_model.h"

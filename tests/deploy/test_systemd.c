@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_systemd.c - the files in deploy/systemd: systemd knows every directive, and the exposure of
  * the service, by systemd's own count (systemd.exec(5), "Sandboxing"), is what the page says. */
 #include "daemon.h"

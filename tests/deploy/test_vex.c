@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_vex.c - what deploy/attnd.openvex.json says of the dependencies' known vulnerabilities: its
  * form by the specification of OpenVEX, what is fixed by Debian's changelogs, and what the
  * daemon does not call by the symbols that it imports. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_no_memory.c - when the daemon gets no memory at some allocation of a request, it answers. It
  * never ends (no_memory.h). The start of the daemon is tested in the same way: the daemon serves,
  * or it ends with a message. */

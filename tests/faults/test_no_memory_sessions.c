@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_no_memory_sessions.c - when the daemon gets no memory at some allocation of a call on a
  * session, it answers (no_memory.h), and the call has appended nothing. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_batch_line.c - any bytes as a line of attnd batch, beside the strict reader of JSON.
  *
  * A line that is taken is JSON if its body is {}, with the id that the line has, and its body is an

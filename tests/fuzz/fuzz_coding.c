@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_coding.c - any bytes as a packed body, and packed again.
  *
  * The first byte chooses the coding and the bound. Unpacked bytes must keep to the bound, and a

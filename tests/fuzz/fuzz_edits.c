@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_edits.c - any bytes as the body of a trace with edits, which is read, planned and computed.
  *
  * The first byte chooses the model, a Llama whose heads share keys or a T5 with its three kinds of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_gguf.c - any bytes as a GGUF file. They end in a fault that gguf.h names, or in pairs and
  * tensors that are found by their names; texts end with a NUL byte, and the tensors lie in the file
  * one behind the other, aligned, each as large as its shape says. */

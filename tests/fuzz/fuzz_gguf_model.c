@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_gguf_model.c - any bytes as a GGUF file that becomes a model.
  *
  * Tensors under the names of their family lie in the file and have as many bytes as their shapes

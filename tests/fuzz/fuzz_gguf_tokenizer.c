@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_gguf_tokenizer.c - any bytes as a GGUF file whose metadata have a tokenizer. If it is
  * refused, the fault says why. If it is taken, texts and a pair are encoded: the tokens have texts,
  * stand for bytes of the text, and are decoded again. */

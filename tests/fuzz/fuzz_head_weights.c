@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_head_weights.c - any bytes as the head_weights.json beside a model.
  *
  * A file is taken with all its names, each with the numbers that its shape says, or with none and a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_json.c - any bytes to json_read(), with cJSON and a second reading as judges.
  *
  * If json_read() refuses the bytes, the fault must be one that json.h names. If it takes them,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_key_headers.c - any bytes as the headers Authorization and X-Api-Key.
  *
  * The first byte says which of the two there are; a newline is between them. A secret that is found

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_keys.c - any bytes as the text of a keys' file.
  *
  * Text that is taken, written key by key and read again, gives the same keys. Text that is refused

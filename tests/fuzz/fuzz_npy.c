@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_npy.c - any bytes as an .npy file. They end in a fault with a message, or in an array whose
  * numbers lie in the file, and whose shape and dtype a head written for them reads back. */
 #include "formats/npy.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_remote_answer.c - any bytes as the answer of another server.
  *
  * The first byte says how long the pieces are in which the rest comes. The answer does not depend

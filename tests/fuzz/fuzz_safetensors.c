@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_safetensors.c - any bytes as a file: to safetensors_read(), and then as a model.
  *
  * If the bytes are refused, the fault must be one that safetensors.h names. If they are taken,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_sentencepiece.c - a tokenizer.model of any bytes is taken or refused, and what is taken
  * becomes a tokenizer.json that can be read. */
 #include "models/tokenizer/legacy.h"

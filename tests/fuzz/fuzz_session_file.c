@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_session_file.c - any bytes as the file of a session.
  *
  * They end in a fault with a message, or in what session_file_read.h says: layers that ascend, each

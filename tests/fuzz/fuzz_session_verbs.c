@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_session_verbs.c - bytes as verbs on sessions: made, forked, cut, deleted, expired, evicted;
  * rows appended, dropped, sent again. Beside the store stands a list of what each session has to
  * hold. Memory is short on purpose; all of it is given back at the end. */

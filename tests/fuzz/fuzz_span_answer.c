@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_span_answer.c - any bytes as the body of an OpenTelemetry collector's answer. */
 #include "telemetry/span_answer.h"
 

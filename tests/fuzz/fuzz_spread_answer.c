@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_spread_answer.c - any bytes as what a peer answers to a call over a session that is spread.
  * What is taken has parts of the shapes that were asked. */
 #include "operations/spread/spread_message.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_spread_peers.c - any bytes as the file of --peers. What is taken has names and addresses,
  * and what is refused leaves nothing behind. */
 #include "operations/spread/spread_peers.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_tokenizer.c - any bytes as a tokenizer.json.
  *
  * If the file is refused, the fault says why. If it is taken, a few texts are encoded with it: the

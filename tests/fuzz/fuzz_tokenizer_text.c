@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_tokenizer_text.c - any bytes as a text, through small pipelines that have every kind of
  * step.
  *

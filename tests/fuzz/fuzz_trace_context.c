@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_trace_context.c - any text as the headers traceparent and tracestate, with a newline between
  * them. What is read as a traceparent is the beginning of it, written again; a tracestate is kept
  * as its own beginning. */

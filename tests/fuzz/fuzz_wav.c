@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_wav.c - any bytes as a WAV file. They end in a fault with a message, or in samples, all of
  * which are read where the file has them. */
 #include "formats/wav.h"

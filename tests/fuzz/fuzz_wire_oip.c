@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_wire_oip.c - any bytes as an inference request of the Open Inference Protocol.
  *
  * The first byte chooses the model, whether there is a header length, and where in memory the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_wire_oip_trace.c - any bytes as an inference request of the Open Inference Protocol to a
  * model that can be traced: read, not computed.
  *

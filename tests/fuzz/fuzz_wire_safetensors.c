@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_wire_safetensors.c - any bytes as a call in the form of a safetensors file: read,
  * planned, computed, written.
  *

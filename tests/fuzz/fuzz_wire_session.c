@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_wire_session.c - any bytes as a body about sessions: one that makes, forks or truncates a
  * session, or a call on one or on many, which may come as a safetensors file.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_wire_trace.c - any bytes as the body of a trace: read, not computed.
  *
  * The first byte chooses JSON of one trace, JSON of a batch, or a safetensors file. Any bytes must

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_wire_v1.c - any bytes as a request: read, planned, computed, written.
  *
  * The first byte chooses single, batch or merge. Any bytes must end in a fault with a message,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* replay.c - runs a fuzz target over stored inputs, without libFuzzer.
  *
  *     fuzz_json tests/fuzz/corpus/json some-crasher

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* request.h - what the fuzz targets of the wires share: a planned request, run without a scheduler.
  */
 #ifndef FUZZ_REQUEST_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_accidents_canary.c - the accident of a server that answers one client with bytes of another.
  *
  * Clients send at the same moment, each with a number of its own in every element of its values, in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_accidents_input.c - accidents that other model servers had with the bytes of a request, held
  * against this one: chunks without number under a small stack, headers without number or end, and
  * bodies that unpack to a thousand times their size. SECURITY.md has the list. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_accidents_log.c - accidents that servers had with their logs: what a client or a file is
  * called ends a line, begins another, or gives a command to the terminal of whoever reads the log.
  * Each field of the log that somebody else fills gets such a text, in both forms of the log. */

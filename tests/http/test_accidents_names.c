@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_accidents_names.c - accidents that other model servers had with names: an answer that tells
  * an attacker a path, an address or a name of the inside; a model's name that leads out of the
  * models' directory; a checkpoint that is a program; a URL that the server fetches. SECURITY.md has

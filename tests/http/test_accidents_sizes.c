@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_accidents_sizes.c - accidents that other model servers had with sizes: a shape whose product
  * overflows, a length that is longer than what came, a count without bound. Each reader of the
  * daemon gets sizes whose products lie at 2^31, 2^32, 2^63 and 2^64, in bodies and in models.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_accidents_storm.c - accidents of HTTP libraries with connections that are suspended and
  * resumed: an answer that goes to another request, one that never comes, a connection that is used
  * after its end.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_admin_listen.c - with a listener of the operators' own, the others do not have their routes.
  *
  * Every route of the table is asked for at both listeners and at a daemon that has only one. What

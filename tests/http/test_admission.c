@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_admission.c - the daemon judges a request by its cost: before the body comes, before the
  * daemon reads the body, and before it computes anything.
  *

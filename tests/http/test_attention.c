@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_attention.c - POST /v1/attention: what it computes, and the form of its answers.
  *
  * Published numbers come first: a tutorial's four words, the tensors of a trained model, and small

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_batch.c - POST /v1/attention/batch: many calls in one, each of its own length.
  *
  * An item must get the same answer as the same call alone, to the last digit. A fault in one item

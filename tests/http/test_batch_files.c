@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_batch_files.c - attnd batch: the same bytes as over HTTP, for every operation; files that
  * are the same whatever ended the process, or cut it into parts; what it says of lines and files
  * that it cannot read or write. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_batch_tensors.c - attnd batch with --format safetensors: both files of a chunk or none,
  * whatever ended the process; names of tensors; what the format has no room for. That the tensors
  * are those over HTTP, for every operation, is in test_batch_files.c. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_batching.c - requests whose rows are projected together.
  *
  * An answer has the same bits as the answer of a daemon that computes each request alone. Some

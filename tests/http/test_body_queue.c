@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_body_queue.c - long bodies wait for one another, and the daemon answers all of them. Other
  * requests that come in the meantime, clients that leave and clients that send slowly do not change
  * that.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_browsers.c - requests as Chromium sends them for web pages. The daemon answers the requests
  * of its own pages. Requests of other pages make it do nothing, and so do requests to a host name
  * that somebody has pointed at this machine. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_cancellation.c - clients that leave while their request is read, queued or computed: the
  * daemon drops the work, counts that and logs it.
  *

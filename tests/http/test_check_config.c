@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_check_config.c - what --check-config says of a configuration and of each model, and that its
  * status says whether the daemon would start. The log of a daemon says the same of tokenizers. */
 #include "answer.h"

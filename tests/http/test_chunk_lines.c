@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_chunk_lines.c - a chunked body with a line that has no end, or with a trailer that has none.
  *
  * The recipient of such a line bounds it and answers with a 4xx (RFC 9112, 7.1.1). This holds

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_classes.c - heads over classes: the logits of a trace against the head's source in double,
  * over the rows that the trace answers, which test_trace_*.c hold to their families' sources.
  *

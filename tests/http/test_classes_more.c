@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_classes_more.c - heads over classes of further families, as test_classes.c: of encoders from
  * the Hub, of proteins, of pictures, and of a decoder behind an encoder.
  *

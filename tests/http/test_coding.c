@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_coding.c - bodies and answers in gzip and deflate.
  *
  * The tests pack bodies with zlib, called as its manual says. They unpack the daemon's answers with

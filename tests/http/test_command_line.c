@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_command_line.c - flags, environment, addresses, and the other commands of the program. */
 #include "answer.h"
 #include "daemon.h"

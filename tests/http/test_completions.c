@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_completions.c - POST /v1/completions: the requests of lm-evaluation-harness and of captum,
  * as their source sends and reads them; greedy texts against traces; draws against their law. */
 #include <setjmp.h>

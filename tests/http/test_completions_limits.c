@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_completions_limits.c - completions within what a key may do, and within a daemon's memory
  * and a request's time: what is refused or ends early leaves nothing behind. */
 #include "answer.h"

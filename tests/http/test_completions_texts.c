@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_completions_texts.c - texts of completions: stops across tokens and characters, what is
  * echoed, tokens that share a string, ids without a token, tokens that end a text, and what faults
  * call the prompt. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_cors.c - pages of other origins that --allow-origin lets in, and the names that --host adds:
  * requests as browsers send them, and the headers by which a browser decides what its page sees. */
 #include "answer.h"

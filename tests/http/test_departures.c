@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_departures.c - clients that leave half-way, and clients that never do anything.
  *
  * Whatever the clients were doing, the daemon must be the same afterwards: it keeps no memory, no

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_drain.c - SIGTERM loses no request. The daemon answers every client that could connect, also
  * one in the queue of the listening socket and one on a kept connection. A client that sends
  * nothing sees an orderly end. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_early_answers.c - the daemon refuses long headers, and bodies over the limit, before the
  * client has sent everything.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_edits.c - laws of edits of a pass: what changes nothing, what stays, and that everything an
  * edited pass answers, keeps or does over a session is of one and the same pass. That its numbers
  * are right is in test_trace_*.c, beside passes in double. */

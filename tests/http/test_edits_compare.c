@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_edits_compare.c - an edited pass beside the pass without its edits, by each of what has
  * log-probs; and batches whose items have edits of their own: each answers as it does alone. */
 #include "answer.h"

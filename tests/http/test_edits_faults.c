@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_edits_faults.c - edits, targets and comparisons that POST /v1/trace refuses: each fault says
  * which edit and which of its members. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_edits_hidden.c - what edits hide: by texts, of pairs and of both streams of an encoder with
  * a decoder; and rows that see no key, in JSON, in files of safetensors and in kept maps. */
 #include "answer.h"

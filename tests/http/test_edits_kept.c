@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_edits_kept.c - kept traces as a source of rows, and kept traces of edited passes: who may
  * take them, what their states cost, and that what is read of them later is of the edited pass. */
 #include "answer.h"

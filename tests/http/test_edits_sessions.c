@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_edits_sessions.c - edits of traces that go on from a session, at every place: rows are those
  * of the request, keys count from the first token on, and the caches carry the edited pass. */
 #include "answer.h"

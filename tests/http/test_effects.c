@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_effects.c - effects of parts of a model on one prediction, beside single traces with the
  * same edits: to the bit, of every part, by every way. That edited passes have the right numbers is
  * in test_trace_*.c, beside passes in double. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_effects_faults.c - requests of effects that are refused: each fault says which field. Then
  * what a sweep takes: its memory, and its time where the client leaves. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_elements.c - some fields take an array of numbers. If an element of it is wrong, the fault
  * names the first wrong element and says what it is, in every such field. */
 #include "answer.h"

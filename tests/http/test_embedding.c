@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_embedding.c - the vector of a trace: poolings, and the modules of sentence-transformers
  * beside a checkpoint, against the same in double (vector_case.h). */
 #include "answer.h"

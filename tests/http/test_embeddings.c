@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_embeddings.c - POST /v1/embeddings, /embed and /embed_all: the vectors of traces to the bit,
  * in the forms of OpenAI and of text-embeddings-inference.
  *

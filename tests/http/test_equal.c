@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_equal.c - a short run of `make check-equal`: a busy daemon answers as an idle one does, and
  * the program that says so sees what differs. */
 #include "daemon.h"

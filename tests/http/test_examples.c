@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_examples.c - runs the programs in examples/ against the daemon, as a reader would
  * run them. */
 #include "answer.h"

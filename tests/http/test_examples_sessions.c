@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_examples_sessions.c - runs the programs in examples/sessions against daemons: one story told
  * in three ways is the story of the model, beams have the probabilities that a trace without a
  * session gives them, and a cache that is spread over daemons answers as the whole. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_fairness.c - one long request does not hold up anything else: neither short requests nor the
  * changes that an operator makes to the models. The number of workers follows the CPUs that the
  * daemon may use.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_faults.c - well-formed JSON that asks for something impossible, and requests that are wrong
  * before the daemon looks at their body.
  *

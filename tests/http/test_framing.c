@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_framing.c - messages that one reader of HTTP may take for one request and another reader for
  * two.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_gguf.c - GGUF files as models of a daemon: where they may lie, how they are put, replaced
  * and damaged, what is said of them, and what is refused. */
 #include "answer.h"

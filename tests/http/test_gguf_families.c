@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_gguf_families.c - architectures with the names of Llama as GGUF files trace as the same
  * checkpoints in safetensors, whose traces other tests compare with their published source.
  *

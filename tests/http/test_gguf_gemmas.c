@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_gguf_gemmas.c - a GGUF file of Gemma 3n traces as the same checkpoint in safetensors, whose
  * trace test_trace_gemma3n.c compares with its source. llama.cpp divides squared deviations of
  * sparse gates by one less than there are, and shares keys of layers behind the 20th alone.

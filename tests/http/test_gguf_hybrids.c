@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_gguf_hybrids.c - GGUF files of decoders some of whose layers are no attention trace as the
  * same checkpoints in safetensors, whose traces test_trace_hybrids.c compares with their source.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_gguf_models.c - what the daemon computes with GGUF files, beside what llama.cpp computes
  * with the same files (tests/conformance/README.md): a generated model of each architecture, and
  * one in each type of blocks, by their logits, or by the last hidden states of an encoder. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_gguf_newer.c - architectures whose windows or experts llama.cpp computes in another way than
  * is published, or only with files of many layers, as GGUF files trace as the same checkpoints in
  * safetensors, whose traces other tests compare with their published source.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_gguf_stories.c - stories260K as one GGUF file: what it answers is what the folder of
  * safetensors answers, to the bit, and what llama.cpp computes with the same file, where its
  * libraries are there. */

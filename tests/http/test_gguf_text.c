@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_gguf_text.c - a GGUF file alone answers a text: stories260K, a real trained model, with the
  * tokenizer of its metadata, beside the folder that the file was made of and llama.cpp. */
 #include "answer.h"

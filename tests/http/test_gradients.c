@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_gradients.c - POST /v1/attention/gradients.
  *
  * Numbers worked out by hand come first. Then the tests compare every gradient with finite

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_json.c - bodies that are not JSON, or that only a lenient reader takes for JSON.
  *
  * The grammar is RFC 8259 to the letter. Every body goes over one connection. A refusal must leave

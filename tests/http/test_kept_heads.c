@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kept_heads.c - head=all: one answer with the same piece of every head of a layer, each equal
  * to the bit to the piece that is asked for alone. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kept_hidden.c - hidden=nan: in a piece of a kept map NaN stands exactly where no pair of a
  * cell may be seen, those whose masked score is -INFINITY in the trace; all other bits stay. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kept_hybrids.c - kept traces of a model some of whose layers have no attention: these have
  * no heads, and so no statistics, maps or pairs, however long the text is. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kept_owners.c - who may keep traces, and how many: a trace is its maker's alone, and all
  * together have a budget of memory. */
 #include "answer.h"

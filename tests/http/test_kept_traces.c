@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kept_traces.c - kept traces: every piece of a map is what POST /v1/trace answers for it,
  * what heads do and why a pair has its weight is computed here again, and traces end. */
 #include "answer.h"

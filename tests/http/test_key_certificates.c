@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_key_certificates.c - a client's certificate in place of a key: its common name is the name
  * of a key. The certificates are openssl's, and the client is curl. */
 #include "fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_key_command.c - attnd key: what it makes is taken by --keys, and what it prints can be used
  * by a script. And how a daemon reads its keys again. */
 #include "daemon.h"

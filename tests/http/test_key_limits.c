@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_key_limits.c - what a key may use: CPU time, requests in flight, memory. Who uses too much
  * is refused with quota, before its body is sent; other keys notice nothing. */
 #include "answer.h"

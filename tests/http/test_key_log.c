@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_key_log.c - what the log says of keys and of changes: names and no secrets, and an audit
  * line for each change of models or of the log, done or refused. */
 #include "answer.h"

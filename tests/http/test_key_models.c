@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_key_models.c - a key with patterns sees and calls only the models that they match, on every
  * endpoint that lists or names models, and learns of no other. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_key_scopes.c - every operation of the OpenAPI document with each key: none, a wrong one, one
  * of each scope. The document says which scope an operation asks for; the daemon must ask for the
  * same, and must answer before the body comes. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_keys.c - a daemon with keys: how a key is sent, keys that come and go while it runs, what
  * the log says of them, and clients that others wrote. */
 #include "answer.h"

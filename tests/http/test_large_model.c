@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_large_model.c - the daemon serves a file of 16 GB, most of it holes, at once and from little
  * memory. It maps the file and reads only the layers that requests ask for.
  *

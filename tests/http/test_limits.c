@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_limits.c - what is too large, too many, or too slow, and clients that leave.
  *
  * Each limit has its own daemon, in which the limit is small. A refusal must come before the work

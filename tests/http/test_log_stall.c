@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_log_stall.c - a log that nobody reads stops nothing. The daemon answers every request,
  * counts the lines for which there was no room, and ends in time. The last lines before a crash are
  * in the log. */

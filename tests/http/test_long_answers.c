@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_long_answers.c - answers so long that several workers write them in pieces, and that the
  * daemon sends block by block. They have the same numbers and bytes as ever. Nothing is left in the
  * daemon of answers that end early. */

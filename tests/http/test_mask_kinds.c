@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_mask_kinds.c - three kinds of masks: booleans, numbers, and the 0 and 1 that a tokenizer
  * gives. A mask of 0 and 1 is neither of the first two: added to the scores, it would hide
  * nothing. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_memory.c - --memory-max, which is one budget for all requests in flight, and the memory that
  * the daemon holds when it has no requests.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_memory_shares.c - clients that try to take all memory of requests: they announce bodies,
  * send them slowly, or do not read answers. Other clients are served meanwhile, and the memory
  * comes back. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_merge.c - positions, linear biases, sinks and dropout over HTTP, and POST
  * /v1/attention/merge.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_metrics.c - GET /metrics: text that Prometheus can read, and numbers that move.
  *
  * The format is checked by a reader of our own (metrics_page.h), and by promtool where it is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_files.c - good and bad model files in a directory, and the commands that look at them.
  *
  * The daemon refuses a bad file when a client puts it, and lists it as UNAVAILABLE when it finds it

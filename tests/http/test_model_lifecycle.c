@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_lifecycle.c - versions over HTTP, SIGHUP, many swaps under load, and a daemon that is
  * killed in the middle of a save.
  *

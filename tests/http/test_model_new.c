@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_new.c - attnd model new: the daemon serves the files that it writes, and these depend
  * on the seed alone. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_pixels.c - what a model's description says of its inputs: which a trace takes, and how
  * a picture becomes pixels, by preprocessor_config.json or by the family. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_models.c - the models resource: list, describe, put, replace, delete.
  *
  * The uploaded models are demo with its context multiplied, so that every answer tells which

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_models_in_use.c - models that are replaced, deleted or damaged while requests use them.
  *
  * Every answer comes wholly from one version of a model: the version that was there when its

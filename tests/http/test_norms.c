@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_norms.c - norms of what keys add to rows: their weight maps, laws and faults. That the
  * numbers are right is in test_trace_*.c, beside passes in double. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_notify.c - what the daemon tells a service manager (systemd's Type=notify): that it is
  * ready, once it is; that it stops, once it begins to; and nothing else. It also serves where no
  * manager listens. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_npy.c - calls and answers as .npy files: equal to the JSON answer to the last bit, or
  * refused in words. Other tests compare the numbers of the JSON answers with those of other
  * implementations. */

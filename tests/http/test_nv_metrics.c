@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_nv_metrics.c - --metrics-nv-aliases: each model's numbers under Triton's names. */
 #include "answer.h"
 #include "endless.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_oip_binary.c - the binary tensor data extension: tensors as bytes behind the JSON, in both
  * directions, and the raw binary request.
  *

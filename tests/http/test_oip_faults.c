@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_oip_faults.c - faults in an inference request. The answer has a status, a code, a pointer,
  * and a message that names the fault. This file has every fault of the protocol that a client can
  * cause. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_oip_infer.c - POST /v2/models/{model}/infer with JSON: what it takes and what it answers.
  *
  * A tutorial's numbers come first. All other answers must equal, to the last digit, what the native

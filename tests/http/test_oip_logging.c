@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_oip_logging.c - the logging extension: a client reads and changes, while the daemon runs,
  * which lines the daemon writes. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_oip_metadata.c - the Open Inference Protocol v2 without inference: health, what the server
  * and its models say about themselves, versions, and paths that do not exist. */
 #include "answer.h"

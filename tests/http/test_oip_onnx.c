@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_oip_onnx.c - the node tests of ONNX Attention, over HTTP: model sdpa, every tensor as bytes.
  *
  * The files are those of conformance/test_onnx_attention.c. That test translates them for the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_oip_repository.c - the model repository extension: the index, loading and unloading.
  *
  * The models are demo with its context multiplied, so that an answer tells which file it came from.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_oip_sdpa.c - the model sdpa, which is ONNX Attention, in JSON: the cases that the files of
  * test_oip_onnx.c do not have. */
 #include "base/dtype.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_oip_sequences.c - sequences of the Open Inference Protocol, as clients of Triton send them:
  * keys and values stay in the daemon. Every answer must have the bits of one request that brings
  * the whole past itself: past_key and past_value of ONNX Attention, or all rows as key and value.

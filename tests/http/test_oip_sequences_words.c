@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_oip_sequences_words.c - what the parameters of a sequence of the Open Inference Protocol
  * mean: start and end, whose id it is, which model it keeps; what is refused, and changes nothing.
  */

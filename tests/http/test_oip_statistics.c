@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_oip_statistics.c - the statistics extension: what each endpoint that computes counts, and
  * for which model. */
 #include "answer.h"

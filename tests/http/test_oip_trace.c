@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_oip_trace.c - whole passes over the Open Inference Protocol, with the names of exports to
  * ONNX: input_ids in, last_hidden_state out.
  *

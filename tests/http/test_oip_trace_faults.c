@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_oip_trace_faults.c - whole passes over the Open Inference Protocol: what the metadata lists,
  * what is refused and how, and what counts. */
 #include "fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_open_files.c - a limit of open files that is too low for --connections-max.
  *
  * The limit holds for this process too, which is why these tests are a program of their own. */

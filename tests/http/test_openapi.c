@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_openapi.c - compares the OpenAPI document with the daemon, both ways.
  *
  * Every route is an operation. The tests provoke every status of each: by a request of

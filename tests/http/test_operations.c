@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_operations.c - what an operator sees: health, request ids, timings and log lines. */
 #include "answer.h"
 #include "fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_otlp.c - the spans of requests, as a collector gets them, and what a collector that is slow,
  * gone or wrong does to the daemon: nothing but numbers in /metrics. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page.c - the page at / and its files: what a browser is told of them, who gets them, and
  * that all of it is there and small. */
 #include "answer.h"

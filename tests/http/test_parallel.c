@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_parallel.c - many connections that all wait at the same moment.
  *
  * libmicrohttpd's own epoll threads stall when exactly 128 connections of one thread are ready. So

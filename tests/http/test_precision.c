@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_precision.c - the precision of products on tiles, through every wire: what may be asked,
  * what an answer says of itself, and where the daemon's own stands. A matrix unit takes no call as
  * small as these, so that all of them have the highest, on every CPU. */

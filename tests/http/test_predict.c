@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_predict.c - POST /predict and POST /rerank: the logits of traces, in the form of
  * text-embeddings-inference.
  *

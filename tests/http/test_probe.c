@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_probe.c - the cases of Http11Probe, a public test of servers (probe_messages.txt), against
  * the daemon, and for comparison against nginx and haproxy as Debian has them.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_progress.c - GET /v1/requests/{id}: how far a call in flight has come, by its X-Request-Id,
  * for the key that made it. The tests look at the order of events and at no durations. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_published.c - published checkpoints, served from a directory in the form in which they are
  * downloaded. */
 #include "answer.h"

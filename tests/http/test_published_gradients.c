@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_published_gradients.c - gradients of published checkpoints, under the tensor names of their
  * own files, and a fused F16 tensor that is large enough to be converted only when it is needed.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_remote.c - the daemon's own client of HTTP against servers: the daemon itself, plain and
  * with TLS, openssl's server, and stubs that answer what nobody should. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_replica.c - Attnd-Replica, the name of the daemon that answers: on every answer, by
  * --replica, by its variable and by the host, and in the ids that the daemon makes. */
 #include "answer.h"

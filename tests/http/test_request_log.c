@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_request_log.c - one line in the log for each request, which says what the request did and
  * nothing of its data, and Server-Timing on every answer. */
 #include "answer.h"

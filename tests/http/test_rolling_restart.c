@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_rolling_restart.c - two daemons behind nginx and behind haproxy, as deploy/ sets them up.
  * They are restarted one after the other under load, and one of them is killed: not one request
  * fails.

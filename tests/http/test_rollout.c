@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_rollout.c - rollouts: laws, those of kept traces, and faults. That the numbers are right is
  * in test_trace_*.c, beside passes in double. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_rope.c - models with rotary embedding under every scaling, over HTTP.
  *
  * The head has 8 columns in halves, so it has four pairs; the tests use pair 1 or 2. The query is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_safetensors_bodies.c - calls and answers as safetensors files.
  *
  * The tutorial's numbers come first. Then every answer of this form must equal the JSON answer to

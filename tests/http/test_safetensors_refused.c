@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_safetensors_refused.c - safetensors files that are no valid calls: the daemon refuses their
  * tensors, metadata or bytes, each with its status and a pointer to the field. */
 #include "answer.h"

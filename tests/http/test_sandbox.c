@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sandbox.c - a daemon with --sandbox serves everything: health, metrics, inference, changes
  * of the models by clients and on the disk, keys that are replaced, more workers at SIGHUP, the
  * log, and the drain. What it refuses is in test_sandbox_attempts.c. */

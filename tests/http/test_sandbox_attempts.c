@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sandbox_attempts.c - --sandbox: what an intruder would try in the daemon is refused, and the
  * daemon goes on serving.
  *

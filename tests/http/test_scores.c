@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_scores.c - models whose score is not a scaled dot product, over HTTP: dot, general, additive
  * and concat.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions.c - sessions as they are made, named, listed and ended: by their owner, by their
  * time, by a lack of memory. */
 #include "answer.h"

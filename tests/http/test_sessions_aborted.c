@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_aborted.c - clients that leave in every phase of a call on a session: in the
  * headers, before and in the body, behind it, while the call is computed, while it waits for its
  * turn. The session goes on: a call that ends late appends all of its rows or none, and the next

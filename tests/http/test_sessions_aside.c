@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_aside.c - files of --session-save DIR of which no session can be made: they stay,
  * the log says why, and the daemon starts. */
 #include "answer.h"

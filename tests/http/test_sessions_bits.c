@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_bits.c - random scripts of everything that is done to sessions. The test keeps the
  * rows that each session has to hold; every answer must be, to the bit, what POST /v1/attention
  * says of the same keys and values. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_brought.c - keys and values that come from elsewhere: appended without a query, and
  * as a file that holds only what the page asks for. Attention over them has the bits of one call.
  */

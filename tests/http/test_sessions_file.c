@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_file.c - a session as a file: what is in it, and that the session which another
  * daemon makes of it goes on to the bit. */
 #include "answer.h"

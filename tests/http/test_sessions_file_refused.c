@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_file_refused.c - files of sessions that lie, or that come from somebody who may
  * not: each is refused, and leaves nothing. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_files_many.c - many sessions, and several steps, as safetensors files.
  *
  * A file has to be answered with the bytes of the JSON answer to the same numbers, its tensors with

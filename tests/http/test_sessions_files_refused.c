@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_files_refused.c - files of many sessions, and of several steps, that are refused:
  * each fault with its place and words about it, that of one item beside the answers of the others.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_int8.c - sessions of int8 beside a model of what they hold: rows are floats until
  * 64 of them are a group, then scale * q. Random scripts of appends, looks, retries, truncations,
  * forks and files: every answer must be, to the bit, what POST /v1/attention says of the floats

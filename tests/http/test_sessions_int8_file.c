@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_int8_file.c - files of sessions of int8: what is in them, and that those which lie
  * about groups and scales, or are damaged, are refused and leave nothing. Round trips are in
  * test_sessions_int8, test_sessions_file and test_sessions_save. */

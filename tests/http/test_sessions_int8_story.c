@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_int8_story.c - what int8 does to a model: stories260K tells the story that another
  * implementation wrote, token by token, from a session of int8; and attention over the keys and
  * values of that story, whose channels have very different sizes, in f32 and in int8. Prints the

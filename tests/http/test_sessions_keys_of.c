@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_keys_of.c - sessions of a model some of whose layers have the keys and values of
  * earlier ones, which the session keeps once: what it takes, what is appended, tried again, taken
  * back, forked, dropped and put into files, and what calls of attention read. That the numbers are

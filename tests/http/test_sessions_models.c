@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_models.c - sessions of a model with projections, layer by layer, with the rows that
  * enter them in a trace; keys and values in f16 and bf16, as files; models that are replaced. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_moved.c - --move-to URL: the sessions of a daemon that ends go on at another one,
  * with equal bits, and no append is lost or doubled. What is not taken:
  * test_sessions_moved_faults.c.

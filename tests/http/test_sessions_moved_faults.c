@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_moved_faults.c - --move-to URL where something is wrong: what is not taken stays,
  * is said and is saved; by TLS, and in the sandbox; and kill -9 of either side in the middle.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_order.c - several clients of one session, and calls that fail: calls are done one
  * after the other, and what fails, is late, or whose client leaves appends nothing. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_owners.c - whose a session is: who may see it, call it and end it, and how many and
  * how large ones a name may have. */
 #include "answer.h"

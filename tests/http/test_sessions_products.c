@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_products.c - calls of several sessions whose rows are projected together. Each has
  * the bits that POST /v1/attention answers for the same rows. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_save.c - --session-save DIR: what the end of a daemon writes, the next start has
  * again, to the bit; and nothing comes back as it was before a change. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_select.c - calls on sessions that leave keys which cannot matter: nothing is left
  * with epsilon 0, mass_left is true of what was answered, the bounds of keys follow appends,
  * truncations and forks, and what does not go with a selection is refused in words. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_shared.c - many sessions in one request, of which some share the beginnings of
  * their keys: random trees of forks, of each dtype, with 1 to 4 workers. Each answer has to be, to
  * the bit, that of the same call alone. */

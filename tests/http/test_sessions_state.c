@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_state.c - sessions of a model some of whose layers keep a state in place of keys:
  * what is appended, tried again, taken back, forked and dropped; files of such sessions; what a
  * state cannot do. That the numbers are those of the whole trace is in the tests of the families

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_sticky.c - sessions at two daemons behind nginx and behind haproxy, as deploy/ sets
  * them up: each request about a session gets to the replica that has it, by Attnd-Replica or by the
  * id, and to no other. Where that replica is gone the answer is 503, and nobody says 404; when it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_trace.c - traces that go on from a session: a story token by token, retries, what
  * cannot be traced so, files, several clients. That the numbers are those of the whole trace, for
  * every family of decoders, is in the tests of the families (forward_session.h). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_window.c - sessions with a window: each row sees the first keys and the last ones,
  * with the bits of POST /v1/attention over all keys with the mask that says so; what has left
  * the window is refused in words. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_window_file.c - sessions with a window as files, and over a restart: what has gone
  * is not in the file and takes no room, and what comes back goes on with equal bits; files that lie
  * about what has gone are refused. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sessions_window_memory.c - what sessions with a window hold: the memory of the window,
  * however long they get and whatever came at once; the bits stay those of attention over all keys.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_shared_memory.c - the system shared memory extension: NVIDIA's example of it request by
  * request; every kind of tensor in regions, in place of bytes. Who may register regions, and how
  * many, is in test_shared_memory_limits.c; what nobody should do to them in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_shared_memory_attacks.c - what clients should not do with shared memory: keys and files that
  * are none, sizes that overflow, outputs that do not fit, memory that is cut, changed and taken out
  * in the middle of requests. The daemon refuses it in words or answers, and goes on.

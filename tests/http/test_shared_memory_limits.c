@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_shared_memory_limits.c - the resources of the shared memory extension: registered and
  * unregistered, off without the flag, of one key alone, bounded, in the sandbox. */
 #include "answer.h"

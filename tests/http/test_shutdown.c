@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_shutdown.c - SIGTERM: the daemon says at once that it is not ready, still serves for the
  * drain delay, answers every accepted request, and exits with 0. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sinks.c - sinks that are parameters of a model, in all calls that compute its layers: what a
  * request gives stands in their place, parts of the keys merge into the whole, gradients have them,
  * and the statistics of a trace are of weights that sum up to less than 1. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_slow_clients.c - clients that hold a connection and do nothing with it, and clients that do
  * not take their answer. Each kind has its limit, is counted, and disturbs no other client.
  *

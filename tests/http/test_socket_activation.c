@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_socket_activation.c - listening sockets that a service manager opens and passes to the
  * daemon (sd_listen_fds(3)).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_softmax.c - POST /v1/softmax: published numbers, laws of softmax, and faults. */
 #include "answer.h"
 #include "fixture.h"

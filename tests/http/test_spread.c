@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_spread.c - sessions that are spread over peers: answers of one daemon within the law of the
  * merge, whatever the calls; where the keys lie; what is refused; how the parts end. */
 #include "answer.h"

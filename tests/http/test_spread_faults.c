@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_spread_faults.c - peers that are dead, silent, full or refuse, and a front that dies: who
  * fails is named, in time; nothing hangs; what is there stays right; no session is left at a peer.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_start_matrix.c - where the daemon listens without keys.
  *
  * Every address of the matrix is tried with and without a file of keys, with and without --open,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_storage.c - the models' directory as a client sees it. The daemon tells a client where in
  * this directory a file is and why it could not read or write it. It never tells where the
  * directory is on the machine. */

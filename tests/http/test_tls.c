@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tls.c - the daemon behind TLS: which versions and suites it speaks, that requests and
  * answers are those of plain HTTP, and how connections end. */
 #include "answer.h"

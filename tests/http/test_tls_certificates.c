@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tls_certificates.c - the files of TLS: wrong ones at the start, new and wrong ones at SIGHUP
  * while requests go on, and sessions that go on with earlier ones. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tls_clients.c - certificates of clients: whose are taken, and which key they stand for. */
 #include "answer.h"
 #include "key_file.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tls_storm.c - clients of TLS that do what no client should: handshakes that never end, bytes
  * that are no TLS, connections that are cut at any moment, hundreds of handshakes at once. Other
  * clients are served meanwhile, and afterwards nothing is left of it. */

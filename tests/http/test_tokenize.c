@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tokenize.c - POST /v1/tokenize and /v1/detokenize: what a small tokenizer makes of texts,
  * and faults. That real tokenizers are executed to the letter is tested in
  * tests/unit/test_tokenizer_*.c and tests/conformance. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace.c - POST /v1/trace and its batch: what is asked for is answered, and nothing else.
  *
  * The numbers are compared with each other and with POST /v1/attention, to the last digit; what

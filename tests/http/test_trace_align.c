@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_align.c - what the tokens of a decoder go along: of speech the path through the maps
  * that the same trace answers, of texts the token that they weigh most. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_beside.c - a model whose blocks have attention and a recurrence beside it: its
  * sessions, which keep keys and a state for each block, their forks and files; effects of either
  * layer; kept traces. That the numbers are right is in test_trace_hybrids.c. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_blooms.c - whole passes of BLOOM, Falcon and MPT, whose projections are fused and
  * whose positions are often ALiBi's, compared with POST /v1/trace.
  *

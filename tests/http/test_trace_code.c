@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_code.c - whole passes of decoders of program text that have their own names, CodeGen
  * and GPTBigCode (SantaCoder, StarCoder), compared with POST /v1/trace.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_decoders.c - whole passes of GPT-2, GPT-Neo, GPT-J, GPT-NeoX, OPT and Phi compared
  * with POST /v1/trace.
  *

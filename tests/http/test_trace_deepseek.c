@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_deepseek.c - whole passes of decoders with DeepSeek's mixtures of experts compared
  * with POST /v1/trace. Each is written out of the family's modeling file in Hugging Face
  * transformers, src/transformers/models/, at the commit that stands with it; the rest of their

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_disentangled.c - whole passes of DeBERTa-v2 and DeBERTa-v3 compared with POST
  * /v1/trace.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_encoders.c - traces of encoders of text, beside their families' source in double.
  *
  * "The source" is Hugging Face transformers 4.34, in the file of each family's name,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_faults.c - requests that POST /v1/trace refuses, and how it ends early: by an answer
  * that would be too large, a deadline, or a client that leaves. */
 #include "answer.h"

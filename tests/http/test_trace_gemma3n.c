@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_gemma3n.c - the whole pass of Gemma 3n's text compared with POST /v1/trace. It is
  * written out of gemma3n/modeling_gemma3n.py of Hugging Face transformers,
  * src/transformers/models/, at 00aa0f5dc1cc. */

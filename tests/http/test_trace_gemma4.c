@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_gemma4.c - the whole pass of Gemma 4's text compared with POST /v1/trace. It is
  * written out of gemma4/modeling_gemma4.py of Hugging Face transformers, src/transformers/models/,
  * at 0246b4f33354. */

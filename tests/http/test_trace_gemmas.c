@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_gemmas.c - whole passes of Gemma 1 to 3, OLMo, Cohere and StableLM compared with
  * POST /v1/trace. They put their norms in other places than Llama does. Each is written out of the
  * family's modeling file in the tree that forward_llama.h names. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_hub.c - whole passes of encoders whose source is on the Hub beside their models,
  * compared with POST /v1/trace.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_images.c - traces of encoders of pictures, and of CLIP's of texts, beside their
  * families' source in double.
  *

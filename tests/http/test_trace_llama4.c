@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_llama4.c - the whole pass of Llama 4's text compared with POST /v1/trace. It is
  * written out of llama4/modeling_llama4.py of Hugging Face transformers, src/transformers/models/,
  * at 000c33fdfde1; the rest of its blocks is Llama's (forward_llama.h). */

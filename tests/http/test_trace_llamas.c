@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_llamas.c - whole passes of Llama, Mistral, Mixtral, Qwen, Phi-3, Granite and
  * StarCoder2 compared with POST /v1/trace. Each is written out of the family's modeling file in the
  * tree that forward_llama.h names. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_newer.c - whole passes of decoders that came out of Llama from 2024 on, compared with
  * POST /v1/trace. Each is written out of the family's modeling file in Hugging Face transformers,
  * src/transformers/models/, at the commit that stands with it, or out of the file that is named. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_patches.c - traces of SigLIP, SigLIP 2, DINOv2 with registers and MAE beside their
  * families' source in double: transformers, src/transformers/models/, at the commit that stands
  * with each. */

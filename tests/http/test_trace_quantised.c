@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_quantised.c - whole passes of checkpoints with quantised weights compared with POST
  * /v1/trace: FP8 in blocks, as DeepSeek and Qwen publish it. MXFP4 is in test_trace_mixtures.c.
  * A latent layer with such weights is in test_trace_deepseek.c. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_relative.c - BERT with relative positions, position_embedding_type relative_key and
  * relative_key_query, beside its source in double.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_safetensors.c - POST /v1/trace with safetensors files: the numbers are those of the
  * JSON form, to the last bit; other programs compare those with other implementations. */
 #include "answer.h"

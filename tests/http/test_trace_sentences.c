@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_sentences.c - whole passes of the encoders that make vectors of sentences, and of
  * those of proteins, compared with POST /v1/trace.
  *

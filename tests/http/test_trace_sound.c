@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_sound.c - sound as the input of a trace: samples and a WAV file of them give the same
  * bits, and the features that both become the same numbers. */
 #include "answer.h"

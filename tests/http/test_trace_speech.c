@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_speech.c - traces of wav2vec 2.0, HuBERT and WavLM, from samples on, beside their
  * source in double; their heads over letters and classes.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_stories.c - whole passes of checkpoints in Meta's and Mistral's own form, and of
  * stories260K, a real trained model, from its text to the story that it writes.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_t5.c - traces of T5 and its copies, beside their source in double.
  *
  * "The source" is models/t5/modeling_t5.py of Hugging Face transformers 4.34. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_texts.c - texts that a batch shares, and what long ones cost. */
 #include "answer.h"
 #include "fixture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_variants.c - fields of config.json that change a whole pass: activations under the
  * names that count in a family, and norms that are shared or left out. The sources are those that
  * forward_llama.h and test_trace_decoders.c name. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trained_model.c - stories260K, a real trained model, served from examples/models.
  *
  * The answers of its attention layers must equal the tensors that another implementation computed

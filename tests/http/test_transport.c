@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_transport.c - unusual forms of correct HTTP requests, and some bytes that are not HTTP at
  * all.
  *

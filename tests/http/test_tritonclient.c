@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tritonclient.c - NVIDIA's Python client as it is: its requests byte for byte, and how it
  * reads the answers.
  *

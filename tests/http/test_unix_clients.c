@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_unix_clients.c - what clients of a Unix socket get is what clients of TCP get, although the
  * kernel says less of their connections. */
 #include "answer.h"

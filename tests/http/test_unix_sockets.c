@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_unix_sockets.c - the file of a listening Unix socket: who makes, replaces and removes it.
  *
  * test_unix_clients.c has what clients of such a socket get. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_weight_map.c - weight_map over HTTP: every combination is compared with the whole map of the
  * same call, over as many workers as there are; every fault has its pointer. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_your_model.c - what --check-config says of a folder that somebody has copied, whole or
  * broken as such folders are, and that examples/your-model.md quotes every one of these sentences.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* buffers.h - the memory of one check of a kernel.
  *
  * All of it ends at an unreadable page and is released at once; buffers_shift

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kernels_activation.c - the functions of single numbers, of every table that this CPU can
  * run, against double arithmetic over the range of floats; and that a result depends on its number
  * alone. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kernels_additive.c - the additive score of a tile, of every table that this CPU can run,
  * against arithmetic in double.
  *

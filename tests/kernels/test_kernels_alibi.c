@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kernels_alibi.c - the linear biases of every table of kernels against arithmetic in double.
  */
 #include "buffers.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kernels_blocks.c - the kernels on blocks, of every table that this CPU can run: a product
  * has the bits of the same product with the blocks' numbers as floats, and those numbers have the
  * same bits in every table.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kernels_compensated.c - folding a part of a long sum into its total, of every table, against
  * arithmetic in double. */
 #include "buffers.h"

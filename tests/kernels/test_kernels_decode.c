@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kernels_decode.c - the kernels for few query rows, of every table that this CPU can run,
  * against arithmetic in double.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kernels_fixed.c - products of weights in blocks with rows in fixed point: all units have the
  * bits of the formulas of fixed.h, written out here, whatever the rows and outputs beside are. What
  * tiles get of weights is what unpack() says. Memory ends at a guard page. */

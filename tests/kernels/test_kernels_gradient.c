@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kernels_gradient.c - the kernels of the gradient against double arithmetic, one number at a
  * time, with NaN and infinity where a weight is 0. */
 #include "fill.h"

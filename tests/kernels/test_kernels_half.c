@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kernels_half.c - 16-bit numbers to float and back, on every table of kernels: all
  * numbers, all points where the rounding changes, and all lengths around the vectors. */
 #include "buffers.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kernels_int8.c - rows of int8 with scales, on every table of kernels: what they become as
  * floats, and that scores and contexts have the bits of these floats. Memory ends at a guard page.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kernels_linear_attention.c - rows through the state of linear attention, against the formula
  * in double, in memory that ends at an unreadable page. */
 #include "buffers.h"

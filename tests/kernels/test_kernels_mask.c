@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kernels_mask.c - the kernels that look at the caller's mask, against a loop over its pairs.
  *
  * Masks of every kind of pattern end at an unreadable page, with garbage between their rows. */

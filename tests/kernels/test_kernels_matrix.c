@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kernels_matrix.c - the kernels of a matrix unit, on the model of its tiles, and on products
  * of vectors: numbers into parts and back, products of parts in any number of pieces, weights and
  * their sums. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kernels_project.c - the kernels of projections, of every table that this CPU can run,
  * against arithmetic in double. Their bits depend on the row alone.
  *

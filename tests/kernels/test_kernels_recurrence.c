@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kernels_recurrence.c - one row of a convolution and of a linear recurrence, against the
  * formulas in double. */
 #include "buffers.h"

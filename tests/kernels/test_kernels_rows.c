@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kernels_rows.c - the kernels that look for the greatest numbers of a row. They look at
  * scores in place of weights, so a greater score must never have a smaller weight. */
 #include "buffers.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kernels_softmax.c - the kernels between scores and weights, of every table that this CPU
  * can run, against arithmetic in double.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kernels_tiles.c - the kernels that move and multiply tiles, of every table that this CPU
  * can run, against arithmetic in double.
  *

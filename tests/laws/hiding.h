@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hiding.h - the ways to hide a key from a query, each with its rule spelled out.
  *
  * Some tests compare the ways, others put poison behind them. sees() is the rule in plain C;

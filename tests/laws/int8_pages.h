@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* int8_pages.h - a tensor in pages that are cut at random, most of them I8 with random numbers and
  * scales, some of them F32, and the same numbers as floats. */
 #ifndef INT8_PAGES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* random_case.h - a problem of attention of any kind, drawn from a seed: every option, length and
  * mask with some likelihood, tensors of any dtype and layout. */
 #ifndef RANDOM_CASE_H

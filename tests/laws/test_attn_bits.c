@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_attn_bits.c - equal inputs give equal bits.
  *
  * The bits do not depend on the order of the tasks, the threads that run them, the old contents

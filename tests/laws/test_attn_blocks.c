@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_attn_blocks.c - masks that are looked at block by block.
  *
  * A block that a mask lets through whole, or hides whole, is never gathered. A mask whose keys

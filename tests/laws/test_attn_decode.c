@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_attn_decode.c - few query rows over many keys, against the textbook in double. The bits
  * must not depend on how the work is divided.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_attn_double.c - attention in double: the answer of the textbook to the last digits.
  *
  * Random problems of every kind, with tensors of every dtype, are compared with the reference.

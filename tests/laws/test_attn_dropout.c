@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_attn_dropout.c - what is true of dropout whatever the numbers.
  *
  * Which weights are dropped must not depend on kernels, tiles, tasks, outputs or on how the keys

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_attn_dtypes.c - what tensors of 16 bits must answer, whatever the numbers.
  *
  * F16 and BF16 are ways to store numbers, not to compute with them. The answer is, to the bit,

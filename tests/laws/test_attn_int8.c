@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_attn_int8.c - keys and values of I8 give the bits of the floats that they stand for: scale *
  * q, rounded once. Pages are cut at random, some of them F32, with either kind of scales for key
  * and value; the problems are of every kind and take every table in turn. The same answers are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_attn_laws.c - what is true of attention whatever the numbers.
  *
  * There are no expected numbers here: each test runs the library twice, or looks at one output

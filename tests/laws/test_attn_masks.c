@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_attn_masks.c - every way to hide a key means the same.
  *
  * Causal, windows, kv_len, row_kv_len and past_len must equal the boolean mask

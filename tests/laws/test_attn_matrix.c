@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_attn_matrix.c - plans of the matrix units, on models in C and, where this CPU has a unit, on
  * itself: parts and joins, rows alone, bases that are raised, numbers that tiles
  * cannot multiply, and which problems the rule gives to it. */

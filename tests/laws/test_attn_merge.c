@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_attn_merge.c - attention over parts of the keys, merged, is attention over all of them.
  *
  * Random problems are split at random. The parts come in any order and some are empty. kv_offset

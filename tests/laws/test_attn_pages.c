@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_attn_pages.c - a key and value that lie in pages give the bits that the same rows give in
  * one place, wherever the pages are cut, for problems of every kind. Each page ends at an
  * unreadable one. */

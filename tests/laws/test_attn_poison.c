@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_attn_poison.c - what is hidden is hidden wholly.
  *
  * A hidden key or value may hold NaN, infinity or numbers that overflow. The rows that it is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_attn_positions.c - what is true of positions, linear biases and sinks whatever the
  * numbers.
  *

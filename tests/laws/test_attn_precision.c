@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_attn_precision.c - how exact the context is for each precision of the matrix unit and each
  * dtype of the tensors, beside arithmetic in double and the textbook's loops in float. */
 #include "attention_case.h"

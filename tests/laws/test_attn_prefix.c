@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_attn_prefix.c - with is_prefix_stable a causal row keeps its bits when rows and keys are put
  * behind it, however many: few rows are computed as many are, and sums have one order. */
 #include "attention_case.h"

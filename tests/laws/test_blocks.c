@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_blocks.c - weights in blocks, through the library's functions: products with gates and
  * activations, in tasks, split, and in a layer, have the bits of the same numbers in F32, or those
  * of fixed point (tests/kernels/test_kernels_fixed.c), which are near. A row has the bits that it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_given.c - rows whose weights the caller gives, in problems of every kind: masks, windows,
  * lengths, grouped heads, softcap, sinks, keys and values in pages and of every dtype but F64.
  * Which keys a row sees is what double arithmetic leaves above -INFINITY; a context of given

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_gradient.c - the gradients of attention against finite differences of the double
  * reference, and the identities that the gradients must keep.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_gradient_bits.c - gradients have the same bits whatever the order of their tasks, the
  * number of threads and the choice of gradients that are asked for. */
 #include "gradient_case.h"

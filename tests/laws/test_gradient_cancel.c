@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_gradient_cancel.c - gradients of rows that give one key nearly all their weight. The truth
  * is the small rest of numbers that cancel: 0 to the bit where a row sees one key, and else no
  * further from the formulas in double than twice what the same formulas in float are. */

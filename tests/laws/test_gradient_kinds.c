@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_gradient_kinds.c - gradients through additive scores and through sparsemax, of ALiBi's
  * slopes and of sinks: numbers worked out by hand, finite differences of the double reference, and
  * identities. */

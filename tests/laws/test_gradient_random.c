@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_gradient_random.c - the gradients of random problems of every kind, all numbers of a
  * problem at once. Every number of every input moves, some up and some down. The loss of the
  * double reference must change as the gradients say.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_gradient_rounds.c - gradients against finite differences of the double reference, for
  * lengths whose tasks take several rounds, and for problems that have kept the context and lse
  * of their forward pass. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_layer_cache.c - a layer that appends its keys and values to a cache, call by call, answers
  * what the layer answers to all rows at once, to the bit, wherever the calls and the pages of the
  * cache are cut. Rows of F16 and BF16 are those that a caller would have rounded. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_layer_gradient.c - the gradients of a whole layer against finite differences of the double
  * reference: inputs, mask, and every weight and bias, in both layouts, with rotary embedding, norms
  * and clamped projections, and under every score function. */

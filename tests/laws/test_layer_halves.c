@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_layer_halves.c - a layer whose matrices are F16 or BF16 has, to the bit, the answers and
  * gradients of a layer whose matrices hold the same numbers in F32, whatever the table, the
  * layout and the number of rows; except on a matrix unit, which multiplies matrices of 16 bits

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_layer_shared.c - products that several calls of a layer run as one. The bits of each call
  * are those that it has alone, whichever calls are beside it, however many rows they bring, and
  * in whatever order the tasks run. */

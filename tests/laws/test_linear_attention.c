@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_linear_attention.c - laws of lib/linear_attention.h, on every table: a call over many rows
  * is a call for each; heads and columns do not touch each other; what a key wrote is read again;
  * the formulas in double, with errors beside those of the textbook's loop in float. */

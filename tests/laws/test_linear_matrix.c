@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_linear_matrix.c - products with parameters of 16 bits on a matrix unit: random shapes
  * against arithmetic in double, in memory that ends at a guard page; bits that follow from the row
  * alone; rows that tiles cannot multiply; which products the rule gives to the unit. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_linear_precision.c - how exact products with parameters of 16 bits are for each precision of
  * the matrix unit, and those with blocks where rows are in fixed point, beside arithmetic in double
  * and a textbook's loop in float; and which precision calls and layers say that they have. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_long_sums.c - sums over so many keys that they are carried in two floats.
  *
  * The number of keys must not show in the error. An infinite value must not become NaN on the

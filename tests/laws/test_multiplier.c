@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_multiplier.c - a function of the caller's that multiplies in place of kernels (linear.h), on
  * each type of core of OpenBLAS: gradients of weights have the same bits in any order of tasks, by
  * any number of threads and wherever numbers lie, errors of a loop in float or smaller, and rows

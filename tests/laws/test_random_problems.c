@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_random_problems.c - the laws, on problems of every kind drawn from a seed.
  *
  * One of many random problems shows what a chosen case does not: a mask that is read and not

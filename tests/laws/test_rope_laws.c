@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_rope_laws.c - what holds of rotary embedding under every scaling: scores depend on
  * distance, lengths stay the same, the transposed rotation undoes the rotation, numbers are
  * rounded once, parts of keys merge into the whole, and gradients are those of the double

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_select.c - attention that leaves keys (select.h): no row leaves more of the softmax than
  * mass_left says, nor more than epsilon; context and lse are those of the keys that were read; and
  * with epsilon 0 the bits are those of attention without a selection.

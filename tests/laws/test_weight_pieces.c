@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_weight_pieces.c - regions and spans of weight maps: random pieces of random maps, on every
  * table of kernels, are pieces of the whole map, to the last bit; sums over spans are those in long
  * double, rounded. */

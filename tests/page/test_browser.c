@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_browser.c - the browser that the tests of the page look through: what it must see, it sees.
  */
 #include "browser.h"

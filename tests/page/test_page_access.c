@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_access.c - no view has what axe-core calls a violation of WCAG 2.1, levels A and AA, in
  * light and dark, wide and on a phone. AXE_CORE names axe-core's axe.min.js. */
 #include "explorer.h"

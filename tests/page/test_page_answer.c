@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_answer.c - the view Answer: what a predicted token rests on. Every number is beside the
  * API's, which the test asks with requests of its own; parts, tokens and heads are chosen as a
  * person does it. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_compare.c - two maps beside each other: their numbers, their difference, and what two
  * shapes do not have. */
 #include "browser_input.h"

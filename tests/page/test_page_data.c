@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_data.c - the modules of server/explorer/data, each in the browser that they are made
  * for.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_exported.c - every number of a file is the API's, at 67, 300 and 2 000 tokens, whatever
  * a view draws of them; where a file holds the largest of several, it says of which. */
 #include "explorer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_exported_text.c - running text in files: a picture of the words as they are seen, in
  * lines as wide as it is, and the numbers of the row or key that is asked about. */
 #include "browser_input.h"

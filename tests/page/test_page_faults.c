@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_faults.c - faults: the page says what the daemon said, and what a person can do. A
  * trace that has ended is made again without a word. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_files.c - files in place of a text: a picture for a model that sees, rows of numbers in
  * .npy and .json, what is no such file, several at once, and a name that holds a tag. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_finder.c - the head finder of the overview: what the probe says about heads, beside the
  * API's numbers, which the test asks itself; what the heads are then called. */
 #include "browser_input.h"

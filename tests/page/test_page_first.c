@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_first.c - the first visit: from the address to a picture of a typed sentence in three
  * actions at most, with a clean console. `make test` runs this program too. */
 #include "browser_input.h"

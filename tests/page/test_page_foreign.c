@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_foreign.c - text from outside is text: tokens, vocabularies, texts and addresses that
  * hold tags and scripts run nothing and load nothing. */
 #include "explorer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_framed.c - the page in a frame, as a notebook on another port of this machine has it. A
  * page from elsewhere may not frame it. */
 #include "browser_log.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_head.c - beside the map of one head: what a row looks at, who looks at a key, the row
  * in other layers and heads, and the picture of a model that sees. */
 #include "browser_input.h"

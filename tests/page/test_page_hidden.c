@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_hidden.c - pairs that may not be seen do not look like weights of 0, in pictures, lists
  * and words; and what the colours of maps run to, which the legend says. */
 #include "browser_input.h"

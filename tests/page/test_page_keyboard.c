@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_keyboard.c - the page by the keyboard alone: all that a mouse does, and what a screen
  * reader is told. */
 #include "browser_input.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_large.c - a map of 4 096 tokens: the page asks for what the screen can show, ends what
  * goes out of view, keeps its memory small, and draws without a stutter. Times are printed. */
 #include "browser_input.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_layers.c - what the view Answer reads of the pass: what each layer would answer, and
  * what each part wrote. Every number is beside the API's, which the test asks itself. */
 #include "browser_input.h"

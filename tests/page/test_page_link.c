@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_link.c - a link holds the whole view: opened in a new browser it shows the same pixels.
  */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_load.c - the first load: few files and few bytes, and the header with the form stand
  * there before the script does. */
 #include "browser_log.h"

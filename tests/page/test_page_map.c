@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_map.c - the map of one head: its colours, what is seen of it, and the keys, wheel and
  * pointer that move it. */
 #include "browser_input.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_models.c - the field Model: one that is chosen is shown at once, so that the field and
  * the map never speak of two; each that is served stands in it, and of one that cannot be used the
  * page says why. */

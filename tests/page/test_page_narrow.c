@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_narrow.c - the page on a phone and in the dark: nothing is wider than a screen of 320
  * pixels, nothing moves while the page loads, and the colours follow what the system prefers, text
  * in pictures too. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_numbers.c - every number that the page shows is the API's: those in the text of the
  * page, those in its attributes, and those that are colours of a picture. The API is asked by
  * another client, and for whole maps, not for pieces of a kept trace. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_overview.c - all heads: sorted and filtered by what they do, said in words, and read
  * only while somebody looks; as wide as the screen is. */
 #include "browser_input.h"

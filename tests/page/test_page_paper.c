@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_paper.c - pictures for a paper: their size in millimetres, type in points, what stands
  * on the axes, and the caption that says what is seen and how to make it again. */
 #include "browser_input.h"

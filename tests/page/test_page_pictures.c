@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_pictures.c - leaves pictures of every view, wide and on a phone, light and dark, in
  * build/page/. With ATTND_TEST_PICTURES=FOLDER those that the pages of the project show go there.
  */

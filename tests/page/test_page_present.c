@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_present.c - class mode: all larger and on the screen, with digits in the cells of a
  * map; by a switch, a key and the address. */
 #include "browser_input.h"

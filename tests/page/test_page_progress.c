@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_progress.c - a pass that takes long: the page says at which layer it is, and ends it
  * when a person cancels. The pass is held in the page itself, which asks a daemon of the test's
  * making how far it is; what a daemon says is in tests/http/test_progress.c. */

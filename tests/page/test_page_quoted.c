@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_quoted.c - a text that breaks what is not quoted is a text in all files that people
  * export, and a key is in none. */
 #include "browser_input.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_running.c - tokens as running text: its words are the text, its colours the weights of
  * the API, and what is chosen of two texts. */
 #include "browser_input.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_saved.c - what people export: files that open elsewhere and show the same, numbers
  * that are the API's, and a line for curl that gives them again. */
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_shown.c - what attnd.show() of lib/python makes: one file that shows weights without a
  * daemon, and the frame in which a notebook shows the same. Nothing of it is asked of anybody, and
  * tokens that look like tags are text. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_strip.c - what stands above every view: the predicted tokens, which go on with the
  * text, and the heads that are switched off. */
 #include "browser_input.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_tokens.c - lines between tokens: which are drawn, of which heads, and texts of more
  * tokens than a column holds. */
 #include "browser_input.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_tour.c - the tour of seven stops: each is an address that shows its view, and the heads
  * and rows that it names do what its sentences say, by the numbers of the API. */
 #include "browser_input.h"

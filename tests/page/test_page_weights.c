@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_weights.c - files of weights that were computed elsewhere: drawn as weights in each
  * view, with the file's own numbers, and saved so; what is no such file is said. */
 #include "answer.h"

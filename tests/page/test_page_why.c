@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_why.c - why a whole row has its weights: the products of each key, as the API has them.
  */
 #include "browser_input.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_page_words.c - what the page says, to people: of faults first what one can do, the help with
  * what the views and the words mean, short names of buttons; and how it stands: a whole text, and
  * the top of a view. */

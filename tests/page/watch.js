@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* watch.js - runs in every page of tests/page before the page's own scripts: window.seen tells a test what the page
  * does. It changes nothing of it. */
 (() => {

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* answer.c - checks on answers. Each check shows the answer when it fails. */
 #include "answer.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* answer.h - what the HTTP tests expect of an answer's body.
  *
  * Expected numbers are written as JSON text, so that a test reads like the request and the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attention_case.c - makes, runs and compares calls of attention for the tests. */
 #include "attention_case.h"
 

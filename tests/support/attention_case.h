@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attention_case.h - one call of attention with all the memory it needs.
  *
  * Every tensor ends at an unreadable page (guard.h) and every run gets its workspace poisoned

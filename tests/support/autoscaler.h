@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* autoscaler.h - the decisions of Kubernetes' HorizontalPodAutoscaler (autoscaling/v2), for the
  * simulation of a cluster and for replicas that are processes on this machine.
  *

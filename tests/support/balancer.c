@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* balancer.c - see balancer.h. */
 #include "balancer.h"
 #include "test.h"

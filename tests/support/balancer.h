@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* balancer.h - nginx or haproxy before two daemons, as deploy/ sets them up, for tests. */
 #ifndef BALANCER_H
 #define BALANCER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch_command.c - see batch_command.h. */
 #include "batch_command.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch_command.h - attnd batch over files of the fixture's directory. */
 #ifndef BATCH_COMMAND_H
 #define BATCH_COMMAND_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* blas_cores.h - a program of tests, once for each type of core whose kernels OpenBLAS has and this
  * CPU can run. OpenBLAS chooses when it is loaded, so each is a child of the program. */
 #ifndef BLAS_CORES_H

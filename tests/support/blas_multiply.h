@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* blas_multiply.h - the product of OpenBLAS as a function that the library takes. */
 #ifndef BLAS_MULTIPLY_H
 #define BLAS_MULTIPLY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* blocks.c - only the scales of a block may not have all bits. */
 #include "blocks.h"
 

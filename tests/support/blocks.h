@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* blocks.h - blocks of random bytes whose scales are finite, of every dtype that has blocks. */
 #ifndef BLOCKS_H
 #define BLOCKS_H

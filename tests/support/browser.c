@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* browser.c - see browser.h. The driver is asked over the protocol that the W3C calls WebDriver. */
 #include "browser.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* browser.h - a real browser under a test: Chromium without a window, driven by chromedriver over
  * WebDriver.
  *

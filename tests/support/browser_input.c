@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* browser_input.c - see browser_input.h. Keys and the mouse are WebDriver's actions. */
 #include "browser_input.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* browser_input.h - a person's hands: keys, the mouse and its wheel, as events that the page
  * trusts. */
 #ifndef BROWSER_INPUT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* browser_log.c - see browser_log.h. Chromedriver keeps two logs, and hands out each entry once. */
 #include "browser_log.h"
 #include "test.h"

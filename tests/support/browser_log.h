@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* browser_log.h - what a browser says about its pages: the console, with the violations of a
  * content security policy, and every request that left it. */
 #ifndef BROWSER_LOG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* browser_window.c - what a browser shows: size, colour scheme, pictures, tabs, files that it
  * saves. See browser.h. */
 #include "browser.h"

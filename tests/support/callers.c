@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* callers.c - see callers.h. */
 #include "callers.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* callers.h - jobs that join a batcher as the daemon's jobs do, for the tests of shared products.
  *
  * There is one worker, which a long job holds while the callers come, and a spare thread, which

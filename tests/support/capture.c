@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* capture.c - see capture.h.
  *
  * This diverts the descriptor itself, not the FILE, so it catches both printf() and write(). */

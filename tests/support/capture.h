@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* capture.h - catches what a piece of code writes to one of the standard streams. */
 #ifndef CAPTURE_H
 #define CAPTURE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* classes_case.c - see classes_case.h. */
 #include "classes_case.h"
 #include "test.h"

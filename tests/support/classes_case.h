@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* classes_case.h - logits of classes of the daemon against a head in double, over the rows that the
  * daemon answers, which test_trace_*.c hold to their families' sources. */
 #ifndef CLASSES_CASE_H

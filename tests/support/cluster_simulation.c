@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cluster_simulation.c - see cluster_simulation.h. */
 #include "cluster_simulation.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cluster_simulation.h - pods of attnd behind a Service, under a load, with an autoscaler: in
  * virtual time, with the same numbers each time.
  *

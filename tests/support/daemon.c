@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* daemon.c - starting, watching and ending the daemon under test.
  *
  * What the daemon writes goes to a memory file and not to a pipe: the daemon goes on even if

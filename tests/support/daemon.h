@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* daemon.h - the real daemon as a child process, for tests that talk to it over HTTP.
  *
  * The program is build/attnd, or the one that the environment variable ATTND names, so the same

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* difference.h - derivatives of what the double reference computes, by finite differences.
  *
  * The loss is the sum over all numbers of context * context_gradient. A number x of an input is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dots_model.c - the kernels of body_matrix.h on a model of VDPBF16PS, for CPUs with AVX-512 and
  * without AVX512-BF16.
  *

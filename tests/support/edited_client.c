@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* edited_client.c - see edited_client.h. */
 #include "edited_client.h"
 #include "test.h"

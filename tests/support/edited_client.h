@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* edited_client.h - edited passes of POST /v1/trace against edited passes in double. */
 #ifndef EDITED_CLIENT_H
 #define EDITED_CLIENT_H

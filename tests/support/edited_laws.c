@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* edited_laws.c - see edited_laws.h. */
 #include "edited_laws.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* edited_laws.h - laws of edits that hold for every model that can be traced: what changes nothing,
  * and what stays below an edit. */
 #ifndef EDITED_LAWS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* effects_client.c - see effects_client.h. */
 #include "effects_client.h"
 

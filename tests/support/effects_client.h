@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* effects_client.h - effects of POST /v1/effects against what single traces with the same edits
  * answer: the float difference of their values, to the bit. */
 #ifndef EFFECTS_CLIENT_H

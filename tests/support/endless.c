@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* endless.c - see endless.h. */
 #include "endless.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* endless.h - a request that runs until its client leaves.
  *
  * It holds a worker as long as a test needs it, on any machine and under any load, and costs

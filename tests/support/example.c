@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* example.c - see example.h. */
 #include "example.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* example.h - runs the programs in examples/ against a daemon, as a reader would run them. */
 #ifndef EXAMPLE_H
 #define EXAMPLE_H

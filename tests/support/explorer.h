@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* explorer.h - the explorer of the daemon under test, open in a browser: what most programs in
  * tests/page begin and end with. The daemon is that of fixture.h. In the page, window.seen tells
  * what it does (tests/page/watch.js). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* failing_malloc.c - lets the n-th allocation of a program fail.
  *
  * Not a part of the tests but a library of its own, put before a program that

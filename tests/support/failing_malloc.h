@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* failing_malloc.h - what a test and the process under failing_malloc.c share.
  *
  * The file that FAIL_ALLOCATION_CONTROL names holds one of these; the test maps it

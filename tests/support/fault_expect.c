@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fault_expect.c - see fault_expect.h. */
 #include "fault_expect.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fault_expect.h - a fault that a test expects. */
 #ifndef FAULT_EXPECT_H
 #define FAULT_EXPECT_H

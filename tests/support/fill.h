@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fill.h - numbers that look random and are the same in every run.
  *
  * A test names its seed, so a failure can be repeated and no test depends on what ran before it.

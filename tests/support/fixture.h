@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fixture.h - the beginning and the end of most programs in tests/http: one daemon, one client
  * of it, and a directory of models if they need one. Group and test fixtures of cmocka. */
 #ifndef FIXTURE_H

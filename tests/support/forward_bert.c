@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_bert.c - see forward_bert.h. */
 #include "forward_bert.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_bert.h - BertModel without its pooler in double, and its tensors, for tests that build on
  * it; source: transformers, models/bert/modeling_bert.py. */
 #ifndef FORWARD_BERT_H

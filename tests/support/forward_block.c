@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_block.c - see forward_block.h. */
 #include "forward_block.h"
 

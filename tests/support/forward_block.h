@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_block.h - a block of attention, perhaps cross-attention, and a feed-forward layer in
  * double, written with the functions of forward_reference.h.
  *

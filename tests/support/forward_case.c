@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_case.c - see forward_case.h. */
 #include "forward_case.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_case.h - the data of the whole pass of a small published checkpoint (published.h). */
 #ifndef FORWARD_CASE_H
 #define FORWARD_CASE_H

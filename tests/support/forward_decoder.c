@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_decoder.c - see forward_decoder.h. */
 #include "forward_decoder.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_decoder.h - what the tests of decoders share: tokens, the attention of one block, and
  * the comparison of a whole pass with the daemon's. */
 #ifndef FORWARD_DECODER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_edits.c - see forward_edits.h. */
 #include "forward_edits.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_edits.h - edits of a pass in double: the same text that a request has as "edits", read
  * again and applied by the passes of this folder at each place that an edit may name.
  *

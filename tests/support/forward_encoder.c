@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_encoder.c - see forward_encoder.h. */
 #include "forward_encoder.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_encoder.h - what the tests of encoders share that predict masked tokens or make vectors
  * of sentences: small models of three layers, and parts of their passes. */
 #ifndef FORWARD_ENCODER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_fp8.c - see forward_fp8.h. */
 #include "forward_fp8.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_fp8.h - a linear layer whose weight is FP8 in blocks, as DeepSeek and Qwen publish it.
  *
  * Written out of Fp8Dequantize in Hugging Face transformers, src/transformers/integrations/

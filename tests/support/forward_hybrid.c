@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_hybrid.c - see forward_hybrid.h. */
 #include "forward_hybrid.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_hybrid.h - what the tests of decoders share some of whose layers keep a state in place of
  * keys: their layers in a pass in double, and what such models answer beside it. */
 #ifndef FORWARD_HYBRID_H

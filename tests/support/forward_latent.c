@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_latent.c - see forward_latent.h. */
 #include "forward_latent.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_latent.h - DeepSeek's latent attention up to its softmax, for keys and values of every
  * head as the source makes them, and small checkpoints that have it.
  *

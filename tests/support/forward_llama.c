@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_llama.c - see forward_llama.h. */
 #include "forward_llama.h"
 

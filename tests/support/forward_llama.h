@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_llama.h - the passes of Llama and the decoders that came out of it: small checkpoints
  * under Llama's names, and a pass whose functions a family replaces with its own.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_parts.c - see forward_parts.h. */
 #include "forward_parts.h"
 #include "test.h"

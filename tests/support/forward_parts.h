@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_parts.h - a pass in double, part by part: what each part adds to the logits if the scale
  * of every norm is held.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_reference.c - see forward_reference.h. */
 #include "forward_reference.h"
 #include "forward_edits.h"

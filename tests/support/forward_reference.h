@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_reference.h - the whole pass of a published model in double, written with the functions
  * of published.h and these.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_session.c - see forward_session.h. */
 #include "forward_session.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* forward_session.h - traces that go on from a session, against the trace of the whole. */
 #ifndef FORWARD_SESSION_H
 #define FORWARD_SESSION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* framing_message.c - see framing_message.h. */
 #include "framing_message.h"
 #include "test.h"

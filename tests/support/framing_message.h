@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* framing_message.h - the messages of tests/http/framing_messages.txt and probe_messages.txt. */
 #ifndef FRAMING_MESSAGE_H
 #define FRAMING_MESSAGE_H

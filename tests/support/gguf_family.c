@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_family.c - see gguf_family.h. */
 #include "gguf_family.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_family.h - a checkpoint in safetensors and its twin as a GGUF file, and their traces, which
  * must be the same. */
 #ifndef GGUF_FAMILY_H

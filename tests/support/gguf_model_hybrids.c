@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_model_hybrids.c - those models of gguf_models.h some of whose layers are no attention. */
 #include "gguf_model_names.h"
 #include "gguf_models.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_model_names.h - short names to write the models of gguf_models.c with: keys and tensors that
  * architectures share. */
 #ifndef GGUF_MODEL_NAMES_H

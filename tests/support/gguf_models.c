@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_models.c - see gguf_models.h. The keys and the tensors are those that llama.cpp asks for
  * (src/llama-arch.cpp and src/models/, release v0.5.0). */
 #include "gguf_models.h"

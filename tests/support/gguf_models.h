@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_models.h - small GGUF files with random numbers, one for each architecture that has a name
  * in ggml's files, for comparing what they compute. The numbers of a tensor follow from its name,
  * so that a file is the same everywhere and need not be kept. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_quantize.c - see gguf_quantize.h. */
 #include "gguf_quantize.h"
 #include "number.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_quantize.h - simple quantizers for the blocks of ggml, and what the blocks say, for tests.
  *
  * The blocks are those of ggml-common.h. The quantizers are our own: they find a scale by the

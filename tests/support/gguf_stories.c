@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_stories.c - see gguf_stories.h.
  *
  * Queries and keys of Meta's form lie as llama.cpp has them: a rotary pair is two neighbours. The

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_stories.h - examples/models/stories260K, a trained model, as a GGUF file. */
 #ifndef GGUF_STORIES_H
 #define GGUF_STORIES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_tokenizer.c - see gguf_tokenizer.h. */
 #include "gguf_tokenizer.h"
 

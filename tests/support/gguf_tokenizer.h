@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_tokenizer.h - a tokenizer.json written into the metadata of a GGUF file, as the converter of
  * llama.cpp does it (convert_hf_to_gguf.py, MIT). Nothing here uses the daemon's tables. */
 #ifndef GGUF_TOKENIZER_CASE_H

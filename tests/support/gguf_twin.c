@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_twin.c - see gguf_twin.h. */
 #include "gguf_twin.h"
 #include "test.h"

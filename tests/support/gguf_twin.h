@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_twin.h - the open checkpoint of published.h as a GGUF file, as convert_hf_to_gguf.py of
  * llama.cpp writes it: other names, and tensors in another order.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_write.c - see gguf_write.h. */
 #include "gguf_write.h"
 #include "gguf_quantize.h"

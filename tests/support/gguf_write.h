@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_write.h - writes GGUF files for tests, after ggml's docs/gguf.md. Nothing here uses the
  * daemon's reader or its tables.
  *

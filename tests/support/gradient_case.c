@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gradient_case.c - see gradient_case.h. */
 #include "gradient_case.h"
 #include "test.h"

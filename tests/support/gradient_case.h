@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gradient_case.h - a call of attention with its gradients and all the memory they need, and their
  * comparison with finite differences of the double reference.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* group_main.c - main() of the programs that are made of groups of tests. */
 #include "test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* guard.c - see guard.h.
  *
  * The kernel takes longer to map pages, to clear them at their first use and to unmap them than

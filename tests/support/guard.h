@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* guard.h - memory whose last byte touches an unreadable page.
  *
  * A kernel that reads or writes one element past its arguments dies at once. That is also true

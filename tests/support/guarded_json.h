@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* guarded_json.h - json_read() on a text that ends at an unreadable page.
  *
  * A body has no NUL behind it, so a test on a string literal would not see a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_client.c - libcurl and sockets, as the HTTP tests need them.
  *
  * Nothing here judges an answer. A test fails here only if there can be no answer at all (no

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* http_client.h - three ways to talk to the daemon, from polite to rude.
  *
  * The ways are one libcurl handle that keeps its connection; a crowd of handles that send at the

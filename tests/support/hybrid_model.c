@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hybrid_model.c - see hybrid_model.h. */
 #include "hybrid_model.h"
 #include "test.h"

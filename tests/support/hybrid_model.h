@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hybrid_model.h - small decoders some of whose layers are no attention: the config.json and the
  * tensors of several families; of LFM2 and Falcon-H1 a folder, too, for tests that ask for no
  * numbers. */

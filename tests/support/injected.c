@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* injected.c - does in a program what an intruder would try there.
  *
  * Not a part of the tests but a library of its own, put before a program that knows nothing of it:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* injected.h - what a test and the process under injected.c share.
  *
  * The file that INJECTED_CONTROL names holds one of these; the test maps it (MAP_SHARED), fills in

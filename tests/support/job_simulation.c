@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_simulation.c - see job_simulation.h. */
 #include "job_simulation.h"
 #include "test.h"

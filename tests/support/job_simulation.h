@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* job_simulation.h - jobs in an order (scheduler/job_order.h) by a simulated clock: workers take
  * tasks of jobs as the daemon's workers do, but no time passes. */
 #ifndef JOB_SIMULATION_H

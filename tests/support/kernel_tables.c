@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_tables.c - see kernel_tables.h. */
 #include "kernel_tables.h"
 

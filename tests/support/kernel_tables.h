@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_tables.h - the tables of kernels that tests run on: those that this CPU can run, "amx"
  * where this process may use tiles, and "amx-model", whose tiles are a model in C. "avx512_bf16",
  * on 64-bit ARM "neon_bf16", takes problems of all shapes and precisions here, so that it is not

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_file.c - see key_file.h. */
 #include "key_file.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* key_file.h - a file of keys for --keys, and requests that send them. */
 #ifndef KEY_FILE_H
 #define KEY_FILE_H

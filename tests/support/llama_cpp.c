@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* llama_cpp.c - see llama_cpp.h.
  *
  * The declarations are those of include/llama.h at release v0.5.0 (ggml-org/llama.cpp, MIT), which

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* llama_cpp.h - what llama.cpp computes with a GGUF file, where its shared libraries are there.
  *
  * The folder of the libraries is LLAMA_CPP in the environment; the npm package

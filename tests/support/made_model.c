@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* made_model.c - see made_model.h. */
 #include "made_model.h"
 

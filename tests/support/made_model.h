@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* made_model.h - model files made up for a test. */
 #ifndef MADE_MODEL_H
 #define MADE_MODEL_H

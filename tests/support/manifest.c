@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* manifest.c - see manifest.h.
  *
  * A stack of the keys above a line, each with its indent, gives the path of the line. "- " opens

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* manifest.h - a reader for the part of YAML that the files in deploy/ use.
  *
  * It reads maps, lists, plain or quoted keys and scalars, and text after "|" in block style,

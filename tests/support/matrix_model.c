@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* matrix_model.c - the kernels of body_matrix.h on a model of the tile instructions in C, for CPUs
  * with AVX-512 and without tiles.
  *

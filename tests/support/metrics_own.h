@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* metrics_own.h - the metrics of the test's own process. The counters only grow, so tests look at
  * the difference between two pages. */
 #ifndef METRICS_OWN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* metrics_page.c - see metrics_page.h. Names that begin with nv_ are Triton's: the rules for our
  * own names do not hold for them. */
 #include "metrics_page.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* metrics_page.h - a strict reader of a page of /metrics.
  *
  * It accepts the Prometheus text format 0.0.4 as Prometheus's own linter wants it. Each family

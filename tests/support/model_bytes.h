@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_bytes.h - the bytes of a model file, written by hand. Nothing here uses the daemon's own
  * writer. */
 #ifndef MODEL_BYTES_H

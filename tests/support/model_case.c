@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_case.c - see model_case.h. */
 #include "model_case.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_case.h - a model made of a config and a list of tensors, or the fault that refuses them. */
 #ifndef MODEL_CASE_H
 #define MODEL_CASE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_client.c - requests on models. The context of demo shows which version answered. */
 #include "model_client.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_client.h - how the tests use the models resource: put, delete, and ask which model
  * answered. */
 #ifndef MODEL_CLIENT_H

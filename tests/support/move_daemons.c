@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* move_daemons.c - see move_daemons.h. */
 #include "move_daemons.h"
 

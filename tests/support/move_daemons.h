@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* move_daemons.h - a daemon whose sessions move, and the one that they move to, for tests. The
  * first is the server of fixture.h. */
 #ifndef MOVE_DAEMONS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* no_memory.c - see no_memory.h. */
 #include "no_memory.h"
 #include "test.h"

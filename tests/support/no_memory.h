@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* no_memory.h - a daemon whose allocations fail, one after the other.
  *
  * The daemon runs with failing_malloc.so. A scenario is one request. It is sent again and again:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* npy_bytes.h - the heads of .npy files as numpy 1.24.2 writes them (numpy.lib.format.write_array,
  * by numpy's specification of the format). The numbers behind them are each test's. */
 #ifndef NPY_BYTES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* number.h - one number of any dtype, as a double and back.
  *
  * This follows the definition of the formats (IEEE 754-2019, 3.4; bfloat16 is the upper half of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_client.c - see oip_client.h. */
 #include "oip_client.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* oip_client.h - a client of the Open Inference Protocol v2 for the tests.
  *
  * The bytes are those that Triton's own Python client sends (tritonclient.http, _utils.py and

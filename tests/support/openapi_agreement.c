@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* openapi_agreement.c - see openapi_agreement.h. */
 #include "openapi_agreement.h"
 #include "test.h"

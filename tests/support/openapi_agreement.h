@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* openapi_agreement.h - the OpenAPI document and the daemon take and refuse the same bodies. */
 #ifndef OPENAPI_AGREEMENT_H
 #define OPENAPI_AGREEMENT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* openapi_calls.h - requests for each operation of the OpenAPI document, for test_openapi.c. */
 #ifndef OPENAPI_CALLS_H
 #define OPENAPI_CALLS_H

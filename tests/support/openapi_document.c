@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* openapi_document.c - see openapi_document.h. */
 #include "openapi_document.h"
 #include "test.h"

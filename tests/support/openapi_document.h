@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* openapi_document.h - the operations of the daemon's OpenAPI document, and checks that the
  * document describes an answer. */
 #ifndef OPENAPI_DOCUMENT_H

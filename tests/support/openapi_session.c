@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* openapi_session.c - see openapi_session.h. */
 #include "openapi_session.h"
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* openapi_session.h - PUT of a session's file, which is no text and so in no table of calls, and
  * sessions of several keys, and those that have moved. */
 #ifndef OPENAPI_SESSION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* openapi_waiting.c - see openapi_waiting.h. */
 #include "openapi_waiting.h"
 #include "daemon.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* openapi_waiting.h - requests of the OpenAPI tests that wait on bare sockets for their answers. */
 #ifndef OPENAPI_WAITING_H
 #define OPENAPI_WAITING_H

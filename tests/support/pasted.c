@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pasted.c - pages whose commands are pasted; see pasted.h. */
 #include "pasted.h"
 #include "balancer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pasted.h - runs the commands of a page in order beside a daemon, as a user who pastes them.
  *
  * The daemon runs in a copy of the tree. The lines of `make serve` start it as `make run` does,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* picture_case.c - see picture_case.h. */
 #include "picture_case.h"
 

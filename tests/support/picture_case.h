@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* picture_case.h - what the tests of encoders of pictures share: a small picture, its patches, and
  * the comparison of a whole pass with the daemon's. */
 #ifndef PICTURE_CASE_H

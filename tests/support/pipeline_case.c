@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pipeline_case.c - a step of a pipeline on its own. */
 #include "pipeline_case.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pipeline_case.h - one step of a tokenizer's pipeline, made from its node in JSON. */
 #ifndef ATTND_PIPELINE_CASE_H
 #define ATTND_PIPELINE_CASE_H

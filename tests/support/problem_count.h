@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* problem_count.h - how many random problems a test of a law tries, and how much of a grid.
  *
  * With a sanitizer a test takes about ten times as long. A sanitizer checks the paths of the

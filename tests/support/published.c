@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* published.c - see published.h. */
 #include "published.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* published.h - small checkpoints in the form that a family publishes, and what the family's
  * published source computes with them, in double arithmetic.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* published_client.c - see published_client.h. */
 #include "published_client.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* published_client.h - a published checkpoint of published.h, asked over HTTP. */
 #ifndef PUBLISHED_CLIENT_H
 #define PUBLISHED_CLIENT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* published_disentangled.c - see published_disentangled.h. */
 #include "published_disentangled.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* published_disentangled.h - what DeBERTa's disentangled attention adds to scores, in double,
  * written out of DisentangledSelfAttention.disentangled_attention_bias() and
  * make_log_bucket_position() of Hugging Face transformers, deberta_v2/modeling_deberta_v2.py at

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* published_fused.c - see published_fused.h. */
 #include "published_fused.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* published_fused.h - attention whose queries, keys and values are the outputs of one tensor,
  * written with the functions of published.h.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* published_rotary.c - see published_rotary.h. */
 #include "published_rotary.h"
 #include "test.h"

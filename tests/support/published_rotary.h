@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* published_rotary.h - the attention that most published decoders have: q_proj, k_proj, v_proj and
  * an output projection around rotary attention, written with the functions of published.h.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* published_rows.c - the functions of published.h that change projected rows in place: rotary
  * embedding, norms and clamping. Also the buckets of T5. */
 #include "forward_parts.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reading_client.c - see reading_client.h. */
 #include "reading_client.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reading_client.h - what is read of a pass beside its maps and rows, against a pass in double. */
 #ifndef READING_CLIENT_H
 #define READING_CLIENT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reference.c - attention in double, straight from the formulas.
  *
  * Inputs are first copied to dense arrays of double. This separates strides from arithmetic:

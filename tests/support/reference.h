@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reference.h - attention in double, in the form of the textbook.
  *
  * It follows the formulas of attn.h and layer.h alone and knows nothing of how lib/ computes: no

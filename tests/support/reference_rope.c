@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reference_rope.c - rotary embedding in double, from the papers' formulas.
  *
  * The scalings are written in wavelengths, as in the code of Meta and of the YaRN authors. lib/

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* request_text.c - bodies made by program: matrices, and requests of a chosen duration. */
 #include "request_text.h"
 #include "test.h"

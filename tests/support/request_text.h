@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* request_text.h - the text of requests that are too long to type. */
 #ifndef REQUEST_TEXT_H
 #define REQUEST_TEXT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sandbox_state.h - what of --sandbox this machine and this build of the daemon have. */
 #ifndef SANDBOX_STATE_H
 #define SANDBOX_STATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scale_model.c - the formulas. */
 #include "scale_model.h"
 

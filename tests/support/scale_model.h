@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scale_model.h - how long attention over many machines takes, from what one machine was measured
  * to do and what a network is said to do.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scale_placement.c - the circle as a sorted list of points. */
 #include "scale_placement.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scale_placement.h - where sessions come to lie by consistent hashing with bounded loads.
  *
  * Mirrokni, Thorup and Zadimoghaddam 2016 (arXiv 1608.01350): nodes and sessions are points of a

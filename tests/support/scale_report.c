@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scale_report.c - the model's tables and picture: 4 to 1024 nodes, two networks.
  *
  * A node is assumed: 64 cores that compute as one of two does here, memory that they read at 300

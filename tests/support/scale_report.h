@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scale_report.h - what deploy/SCALE.md shows of the model: its tables and its picture. */
 #ifndef SCALE_REPORT_H
 #define SCALE_REPORT_H

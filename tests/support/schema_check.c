@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* schema_check.c - see schema_check.h. */
 #include "schema_check.h"
 #include "test.h"

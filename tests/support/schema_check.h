@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* schema_check.h - checks JSON against a JSON Schema (2020-12), for the keywords that our OpenAPI
  * document uses.
  *

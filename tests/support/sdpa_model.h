@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sdpa_model.h - the model sdpa, for tests of what holds a model in the test's own process. */
 #ifndef SDPA_MODEL_H
 #define SDPA_MODEL_H

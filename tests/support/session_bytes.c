@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_bytes.c - see session_bytes.h. */
 #include "session_bytes.h"
 #include "answer.h"

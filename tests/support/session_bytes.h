@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_bytes.h - the file of a session in the tests: got, put, and told lies in.
  *
  * It reads and writes such files by its own means, cJSON and GnuTLS, so that neither the daemon's

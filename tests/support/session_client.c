@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_client.c - see session_client.h. */
 #include "session_client.h"
 #include "answer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_client.h - requests to sessions, and what their answers must be. */
 #ifndef SESSION_CLIENT_H
 #define SESSION_CLIENT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_load.c - see session_load.h. */
 #include "session_load.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_load.h - clients that step sessions at several replicas, for tests.
  *
  * A dozen sessions, half of them with ids of the client's own, and a fork of each. Every client

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shared_region.c - see shared_region.h. */
 #include "shared_region.h"
 #include "test.h"

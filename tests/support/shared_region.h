@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shared_region.h - shared memory as a client makes it, by shm_open(), and its regions at the
  * daemon. */
 #ifndef SHARED_REGION_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shell.c - see shell.h. */
 #include "shell.h"
 #include "daemon.h"

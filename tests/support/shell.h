@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shell.h - scripts of the shell in tests, and the library that belongs to the test's build. */
 #ifndef SHELL_H
 #define SHELL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* skip.c - see skip.h. */
 #include "skip.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* skip.h - the one way in which a test says that it is skipped because a package is missing. */
 #ifndef SKIP_H
 #define SKIP_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spread_daemons.c - see spread_daemons.h. */
 #include "spread_daemons.h"
 

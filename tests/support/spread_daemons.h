@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spread_daemons.h - a front and the peers that it spreads sessions over, for tests. The front is
  * the server of fixture.h. */
 #ifndef SPREAD_DAEMONS_H

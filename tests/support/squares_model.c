@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* squares_model.c - the kernels of body_matrix.h on a model of BFMMLA, for 64-bit ARM with or
  * without FEAT_BF16.
  *

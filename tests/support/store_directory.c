@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_directory.c - see store_directory.h. */
 #include "store_directory.h"
 #include "test.h"

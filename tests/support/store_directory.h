@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* store_directory.h - a directory of models in /tmp, and what store tests ask of it. */
 #ifndef STORE_DIRECTORY_H
 #define STORE_DIRECTORY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stories_trace.c - see stories_trace.h. */
 #include "stories_trace.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stories_trace.h - traces of one prompt of examples/models/stories260K, for laws of what is read
  * of a pass. */
 #ifndef STORIES_TRACE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stub_collector.c - see stub_collector.h. */
 #include "stub_collector.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stub_collector.h - an OpenTelemetry collector of the test's own: it keeps what is posted to it,
  * and answers as it is told. A thread serves one connection at a time, and closes it behind an
  * answer with "Connection: close". */

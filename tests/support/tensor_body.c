@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tensor_body.c - see tensor_body.h. */
 #include "tensor_body.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tensor_body.h - makes and reads bodies of application/x-safetensors by the description of the
  * format. Nothing here uses the daemon's reader and writer. */
 #ifndef TENSOR_BODY_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tensor_file.c - the safetensors form: the length of a JSON header in eight bytes, little
  * endian, the header, then the numbers. */
 #include "tensor_file.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tensor_file.h - reads the .safetensors files that come with the tests.
  *
  * It is for files that we wrote and trust. The daemon has a reader of its own, which must refuse

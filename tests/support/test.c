@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test.c - the tests of a program, by group, and the run of one group. */
 #include "test.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test.h - what every test begins with: cmocka with the headers that it wants, the headers that
  * most tests include, and tests that list themselves.
  *

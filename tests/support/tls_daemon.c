@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tls_daemon.c - see tls_daemon.h. */
 #include "tls_daemon.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tls_daemon.h - the fixture of tests that talk TLS: files in a new directory, and a daemon that
  * shows server.pem of it. */
 #ifndef TLS_DAEMON_H

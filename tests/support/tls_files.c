@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tls_files.c - see tls_files.h. */
 #include "tls_files.h"
 #include "test.h"

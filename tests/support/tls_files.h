@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tls_files.h - certificates and keys for tests of TLS, made by the openssl program. */
 #ifndef TLS_FILES_H
 #define TLS_FILES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tls_hello.c - see tls_hello.h. RFC 5246, 7.4.1.2. */
 #include "tls_hello.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tls_hello.h - the first message of a TLS client, made byte by byte, and what a server makes of
  * it. So a test can offer what no library offers any more. */
 #ifndef TLS_HELLO_H

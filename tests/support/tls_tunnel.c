@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tls_tunnel.c - see tls_tunnel.h. */
 #include "tls_tunnel.h"
 #include "test.h"

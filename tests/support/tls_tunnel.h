@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tls_tunnel.h - a TLS connection for tests that need each byte: what a test sends and receives
  * over the bare socket of a struct http_raw goes through TLS.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* token_lines.c - see token_lines.h. */
 #include "token_lines.h"
 

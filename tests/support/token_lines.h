@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* token_lines.h - lines with the tokens that other people's implementations make of them. */
 #ifndef TOKEN_LINES_H
 #define TOKEN_LINES_H

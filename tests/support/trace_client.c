@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_client.c - see trace_client.h. */
 #include "trace_client.h"
 #include "test.h"

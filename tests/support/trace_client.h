@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_client.h - answers of POST /v1/trace against a whole pass in double. */
 #ifndef TRACE_CLIENT_H
 #define TRACE_CLIENT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traced_families.c - see traced_families.h. */
 #include "traced_families.h"
 

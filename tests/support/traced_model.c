@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traced_model.c - see traced_model.h. */
 #include "traced_model.h"
 

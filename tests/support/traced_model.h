@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* traced_model.h - two small checkpoints for tests of POST /v1/trace that ask for no numbers:
  * "bert", whose head predicts masked tokens, and "llama", which takes sequences of any length. */
 #ifndef TRACED_MODEL_H

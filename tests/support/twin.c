@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* twin.c - starts twins, translates identifiers and writes down what differs. */
 #include "twin.h"
 #include "test.h"

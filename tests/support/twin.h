@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* twin.h - a second daemon beside the one under test, and whether both answer alike.
  *
  * Where the environment variable ATTND_TEST_TWIN names a program, mostly the daemon of an earlier

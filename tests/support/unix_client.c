@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* unix_client.c - see unix_client.h. */
 #include "unix_client.h"
 #include "test.h"

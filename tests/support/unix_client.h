@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* unix_client.h - clients of a daemon that listens on a Unix socket. */
 #ifndef UNIX_CLIENT_H
 #define UNIX_CLIENT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* vector_case.c - see vector_case.h. */
 #include "vector_case.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* vector_case.h - vectors of rows in double, and the files beside a checkpoint that say how its
  * vectors are made.
  *

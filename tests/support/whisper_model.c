@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* whisper_model.c - see whisper_model.h. */
 #include "whisper_model.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* whisper_model.h - a small Whisper of random parameters for tests of sound: 2 blocks of 2 heads in
  * encoder and decoder, 12 columns, a vocabulary of 40. It takes 8 features of 40 frames, which are
  * 6400 samples and become 20 rows. */

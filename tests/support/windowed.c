@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* windowed.c - see windowed.h. */
 #include "windowed.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* windowed.h - sessions of sdpa with a window, and the mask that says the same
  * (server/API_SESSIONS.md). All have the same keys and values, so what is at a position is the same
  * in each. */

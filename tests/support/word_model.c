@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* word_model.c - see word_model.h. */
 #include "word_model.h"
 #include "test.h"

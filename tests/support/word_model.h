@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* word_model.h - a small model that takes text: a Llama of two layers with random parameters, and a
  * tokenizer of ten words in lower case, with the template and the word pieces of BERT. */
 #ifndef WORD_MODEL_H

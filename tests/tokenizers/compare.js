@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // compare.js - the server's tokenizers beside the reference implementation.
 //
 //     npm install @anush008/tokenizers                      in a folder of its own, JUDGE below

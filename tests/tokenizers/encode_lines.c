@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* encode_lines.c - encodes texts with a tokenizer of the server, for tests/tokenizers/compare.js.
  *
  *     encode_lines FOLDER < texts > tokens

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // lines.js - lines to tokenize: scripts, emoji, combining marks, spaces, controls, code, any
 // character of Unicode. The same seed gives the same lines.
 'use strict';

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_accept.c - which media type an Accept line chooses (RFC 9110, sections 12.4.2 and 12.5.1).
  * Codings are in test_coding.c. */
 #include "formats/accept.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_access_budget.c - the budget of CPU time, in simulated time: what is taken and refused, how
  * exact the wait is, and that a key under ten times its budget gets its budget. */
 #include "access/access_account.h"

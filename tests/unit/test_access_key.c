@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_access_key.c - what a key may do: scopes that hold others, and patterns of models. */
 #include "access/access_key.h"
 #include "test.h"

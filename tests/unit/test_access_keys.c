@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_access_keys.c - the keys of a file, read again: what stays, what goes, what is refused. */
 #include "access/access_keys.h"
 #include "capture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_access_quota.c - what the requests of one name may use: bounds, refusals in words, counters;
  * and a budget that many threads use at once. */
 #include "access/access_account.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_access_secret.c - keys as clients have them: made at random, hashed, found in headers. */
 #include "access/access_secret.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_access_table.c - the text of a keys' file: what each good line means, and for each bad one
  * the place and the words of the fault. */
 #include "access/access_table.h"

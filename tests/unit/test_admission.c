@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is taken and what is refused, tested on the pure function that decides it; and the memory
  * of what bodies of a kind cost. */
 #include "call/admission.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_align.c - the path of rows along keys, against what the published functions give.
  *
  * The keys are those of _median_filter() and _dynamic_time_warping() of transformers 4.46's

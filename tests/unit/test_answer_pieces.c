@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_answer_pieces.c - a text with tensors in it has the same bytes whether it is written at
  * once or in pieces, for any shapes and dtypes. If there is no memory for it, that is a fault. */
 #include "call/answer_pieces.h"

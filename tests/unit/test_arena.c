@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_arena.c - alignment, the limit, and that pieces never overlap. */
 #include "base/arena.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_attn_check.c - every precondition of attn.h has its status and names its field.
  *
  * There is one valid problem, and one table for each kind of field. Each line of a table breaks

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_attn_forward.c - attention against the double reference.
  *
  * There are two grids. The first goes through lengths and widths around the sizes of tiles and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_base64.c - base64 as RFC 4648 has it: its test vectors, every byte, and what is refused. */
 #include "base/base64.h"
 #include "test.h"

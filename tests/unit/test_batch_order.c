@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The place of a batch among other jobs. A batch stands where its most expensive waiting member
  * would stand alone, and at the highest level among its members.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shares that have jobs in one batch: each pays for its own rows, and a share may go with its last
  * job, whether the batch has begun or not. */
 #include "callers.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs that share a product: which jobs share one, that each gets the bits that it gets alone,
  * that a job which leaves or runs out of time in the middle of a batch harms no other, and what
  * the sharing is said to cost. */

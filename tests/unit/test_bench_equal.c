@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What two answers to equal requests may differ in, and what callers are called in them. */
 #include "../bench/traffic_equal.h"
 #include "test.h"

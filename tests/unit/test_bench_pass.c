@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The table of whole passes: shares of what a machine can do, where the rest goes, its lines. */
 #include "../bench/traffic_pass.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What the benches do to be fair to those whom they compare the daemon with: a rival's connections
  * send what is written at once, and who was kept waiting is not compared. */
 #include "../bench/peers.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What a bench says of a peer: no ratio where rounds lie far apart or the peer waited, and of which
  * machine. */
 #include "../bench/machine.h"

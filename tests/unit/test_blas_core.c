@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_blas_core.c - no CPU is served by kernels older than what it can run.
  *
  * The program starts itself as a child, with other arguments, to see the new start from outside.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_blas_product.c - what the daemon lets OpenBLAS compute, on each type of its cores: gradients
  * beside tables that are not newer, rows only where they have the bits of the kernels, and nothing
  * where it could wait for memory for ever. */

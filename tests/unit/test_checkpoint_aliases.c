@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_aliases.c - fields of a config.json that go by several names.
  *
  * The configuration file of a family in Hugging Face transformers has an attribute_map of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_beit.c - BEiT by its own config.json and names, with and without the relative
  * position bias of patches.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_configs.c - the config.json of published models, whole, with all their fields.
  *
  * published_configs.json has the published config of each family, and smaller widths for the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_decoders.c - published decoders with projections of their own each, by their own
  * config.json and names.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_disentangled.c - rows for relative positions of DeBERTa-v2 and DeBERTa-v3, by
  * their own config.json and names: DisentangledSelfAttention of Hugging Face transformers,
  * deberta_v2/modeling_deberta_v2.py at 0038a3caa5c7. What scores gain by them is compared in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_encoders.c - published encoders, and encoders with decoders, by their own
  * config.json and names.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_forward.c - what stands around the attention of published checkpoints: a small
  * checkpoint with a family's names gives the data of its whole pass, and a checkpoint that lacks
  * something gives a reason and still loads.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_forward_decoders.c - what stands around the attention of published decoders, by
  * their own names and fields. Sources are named beside the rows of checkpoint_decoders.c
  * and checkpoint_llamas.c. */

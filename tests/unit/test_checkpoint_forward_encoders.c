@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_forward_encoders.c - what stands around the attention of published encoders that
  * are like BERT. Sources are named beside the rows of checkpoint_encoders.c; BERT itself is
  * in test_checkpoint_forward.c. */

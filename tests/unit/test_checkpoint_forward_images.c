@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_forward_images.c - what stands around the attention of published models that take
  * pictures. Sources are named beside the rows of checkpoint_images.c. */
 #include "forward_case.h"

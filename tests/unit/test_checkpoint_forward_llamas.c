@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_forward_llamas.c - what stands around the attention of published decoders that
  * have the names of Llama or of Meta. Sources are named beside the rows of
  * checkpoint_llamas.c. */

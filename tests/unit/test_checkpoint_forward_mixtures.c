@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_forward_mixtures.c - what stands around the attention of published decoders with
  * mixtures of experts. Sources are named beside the rows of checkpoint_mixtures.c. */
 #include "forward_case.h"

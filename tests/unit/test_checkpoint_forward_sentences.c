@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_forward_sentences.c - what stands around the attention of published encoders that
  * make vectors of sentences, and of those of proteins. Sources are named beside the rows of
  * checkpoint_encoders.c; their numbers are compared in tests/http/test_trace_sentences.c. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_forward_seq2seq.c - what stands around the attention of published encoders with
  * decoders. Sources are named beside the rows of checkpoint_seq2seq.c. */
 #include "forward_case.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_forward_t5.c - what stands around the attention of T5 and mT5: t5/modeling_t5.py
  * and t5/configuration_t5.py. */
 #include "forward_case.h"

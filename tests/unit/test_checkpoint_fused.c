@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_fused.c - published decoders whose query, key and value are one tensor, by their
  * own config.json and names.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_gemma.c - published decoders that cap their scores or norm their heads, Gemma 1
  * to 3 with its pictures and Qwen3, by their own config.json and names.
  *

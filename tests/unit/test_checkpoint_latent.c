@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_latent.c - the latent attention of published decoders, as forward_latent.h has it
  * of its source; and checkpoints of such families that are refused. */
 #include "forward_latent.h"

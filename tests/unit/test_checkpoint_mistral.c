@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_mistral.c - releases of Mistral's own, by their params.json.
  *
  * Source: transformer.py, transformer_layers.py, rope.py and cache.py of mistral-inference's

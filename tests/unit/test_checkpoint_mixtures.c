@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_mixtures.c - the attention of published decoders with mixtures of experts.
  *
  * It is written out of the forward() of a family's modeling file in Hugging Face transformers,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_mpt.c - MPT by llm-foundry's config.json.
  *
  * Its attention is written out of llmfoundry/models/layers/attention.py, GroupedQueryAttention and

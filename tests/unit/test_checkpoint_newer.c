@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_newer.c - decoders that came out of Llama from 2024 on, by their own config.json
  * and names: which layers have windows and which are rotated, what their configs leave out, and the
  * names of their tensors.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_norms.c - published decoders that norm or clip their projections, each in its own
  * way.
  *

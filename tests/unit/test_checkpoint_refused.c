@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_refused.c - published checkpoints that are refused, and the messages. */
 #include "published.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_checkpoint_sentences.c - the attention of published encoders that make vectors of sentences,
  * and of those of proteins, by their own config.json and names.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_clock.c - the CPU time of tasks, most of them measured without the CPU clock. */
 #include "base/clock.h"
 #include "daemon.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_coding.c - gzip and deflate: what headers mean, and bodies packed by others.
  *
  * The packed bytes below are of gzip(1), Python's gzip and Python's zlib. What we pack

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_coding_blocks.c - blocks that are packed in any order, of any parts, make one stream that
  * zlib unpacks to the same bytes. A body that does not shrink is sent unpacked. */
 #include "formats/coding_blocks.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_config.c - flags and variables: defaults, kinds of value, refusals: a line with the flag. */
 #include "base/version.h"
 #include "capture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_config_otlp.c - where spans go and which: the flag, the variables of OpenTelemetry, what is
  * refused, and what describes the daemon. */
 #include "base/version.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_config_replica.c - the name of a daemon among its replicas: as given, by its host, refused.
  */
 #include "host/config.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The work that is counted for known shapes is exact; more work never costs less; sizes beyond
  * any machine overflow nothing; and each measurement pulls a prediction towards it. */
 #include "call/cost_fit.h"

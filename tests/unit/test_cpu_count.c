@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_cpu_count.c - quotas of cgroups, read from trees made for the test, and the
  * affinity mask of this process. */
 #include "host/resources.h"

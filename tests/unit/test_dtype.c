@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_dtype.c - numbers of other dtypes, against doubles. */
 #include "base/dtype.h"
 #include "fill.h"

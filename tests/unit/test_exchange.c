@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Routes, request ids and bodies of an exchange, apart from HTTP. */
 #include "http/exchange.h"
 #include "test.h"

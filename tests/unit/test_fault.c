@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_fault.c - faults: the table of codes, cutting, pointers, words before words. */
 #include "base/fault.h"
 #include "test.h"

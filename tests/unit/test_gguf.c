@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_gguf.c - the reader of GGUF: values of every type, the table of tensors, and files that
  * break a rule. Every file ends at an unreadable page. */
 #include "formats/gguf.h"

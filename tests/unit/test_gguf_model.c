@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_gguf_model.c - the config.json that the metadata of a GGUF file makes, and the names that
  * its tensors take. What models of all architectures compute is compared in
  * tests/http/test_gguf_*.c. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_gradient_check.c - what the plan of a gradient refuses, and the field that it names. */
 #include "attention_case.h"
 #include "gradient.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_health_command.c - attnd health against a small server that gives any answer that a case
  * wants. The tests check the exit status, the request, and how long the command takes if no
  * answer comes. */

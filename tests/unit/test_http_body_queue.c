@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The order of long bodies, the room that they have, and which of them loses it. The test itself
  * plays the clock and the part of libmicrohttpd. */
 #include "access/access_account.h"

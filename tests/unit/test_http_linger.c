@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How much of refused bodies is taken from the network and dropped. The test plays the clock, the
  * clients and the part of libmicrohttpd. */
 #include "http/http_internal.h"

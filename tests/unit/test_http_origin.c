@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_http_origin.c - which requests were made by a page of another origin. */
 #include "http/http_origin.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* How often one client is refused, and which refusals wait. The test itself plays the clock and the
  * part of libmicrohttpd. */
 #include "http/http_internal.h"

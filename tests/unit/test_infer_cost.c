@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* What is predicted for a request that shares its products: its part of the parameters, its own
  * rows while it waits, and nothing for a product that a batch has already made. Also for a
  * packed answer, which corrects the predicted cost of packing. */

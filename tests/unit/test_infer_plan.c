@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_infer_plan.c - the tasks that fill a relative position bias: together, in any order, they
  * write each number of it once, whatever the shape. And a plan that nobody wants any more. */
 #include "call/infer_masking.h"

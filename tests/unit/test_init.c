@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_init.c - the generator's published answers, and parameters that are uniform within their
  * bound. */
 #include "base/random.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The order of tasks, by a simulated clock: workers take tasks of jobs as the daemon's workers
  * do, but no time passes. Equal jobs are served as they come, short jobs before long ones, one
  * level before the next. A job is passed by a bounded amount of work and no more; no job

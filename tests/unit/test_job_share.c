@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shares of jobs, by a simulated clock. Each share gets time by its weight, within a task. A share
  * that asks for little waits for one task at most, whatever others ask for. Nobody saves up or is
  * in debt for time that nobody else wanted. Wrong predictions change nothing of that. With one

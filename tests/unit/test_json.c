@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_json.c - which texts json_read() takes, and which fault it gives for the others, and where.
  *
  * Each text ends at an unreadable page. Each fault is checked with its byte offset or its

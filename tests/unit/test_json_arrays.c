@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_json_arrays.c - what json_read() makes of arrays: of numbers, ragged, plain, mixed.
  *
  * Arrays of numbers are described in a line of text, with shape, kinds and elements,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_json_numbers.c - float32 and text, compared with strtof() and printf().
  *
  * glibc promises that its two functions are exact, so they are the judge. What we read must be

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_json_rows.c - rows of numbers, read and written many at once.
  *
  * The quick reader of a row must agree with the careful reader, which test_json_numbers.c

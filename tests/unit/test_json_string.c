@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_json_string.c - strings of JSON with U+0000 in them keep all their bytes. */
 #include "guarded_json.h"
 #include "test.h"

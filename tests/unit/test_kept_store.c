@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kept_store.c - many kept traces: each takes no more memory than it counts for, all are found
  * by their ids, and they end in the order of their times. */
 #include "base/clock.h"

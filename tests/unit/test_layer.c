@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_layer.c - an attention layer against the double reference.
  *
  * Each projection exists or is the identity, in both layouts, with and without bias. Rotary

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_layer_dtypes.c - a layer without parameters takes and gives every dtype of attn.h, and
  * then equals attention itself. A layer that itself computes in float takes F32 alone. */
 #include "attention_case.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_layer_latent.c - a latent layer against the double reference, for which the keys and values
  * of every head are made, as DeepSeek's own source makes them.
  *

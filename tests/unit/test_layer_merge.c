@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_layer_merge.c - partial calls of a layer, merged, give the same as the call of the whole.
  *
  * The layer has everything: projections with biases, grouped heads, rotary embedding and an

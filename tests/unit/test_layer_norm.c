@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_layer_norm.c - norms of query and key: numbers worked out by hand, changes that a norm
  * must not react to, and what is refused. */
 #include "layer_gradient.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_layer_scores.c - the score functions beside the scaled dot product, each against its own
  * formula in double.
  *

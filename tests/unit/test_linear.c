@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_linear.c - lib/linear.h: products of rows in tasks against arithmetic in double, on every
  * table of kernels; the bits of a row; and what is refused. */
 #include "fill.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_listen_collision.c - addresses that include each other on one port, however they are
  * written. */
 #include "host/listen_address.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_log.c - lines of the log: their form; that no value can forge a second line; that each
  * line is one write; and that no line is lost or mixed with others when several threads log. */
 #include "capture.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_log_writer.c - lines that go through the log's own thread. While there is room, they are
  * whole, in order, and none is lost. If there is no room, no thread waits; the log counts
  * dropped lines and tells the number. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_map_tile.c - a piece of a map, from query, key and lse, equals the same piece of the whole
  * map reduced here, in double, for every kernel table and every option that changes scores. */
 #include "fill.h"

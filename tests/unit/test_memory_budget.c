@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_memory_budget.c - what fits into the budget, from one thread and from several; and what
  * reserves from it: arenas, texts, JSON, bodies that are unpacked. */
 #include "base/arena.h"

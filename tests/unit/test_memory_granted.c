@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_memory_granted.c - memory limits of cgroups, read from trees made for the test, and the
  * memory of the machine. test_cpu_count.c tests how a group is found. */
 #include "host/resources.h"

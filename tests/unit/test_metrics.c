@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_metrics.c - the metrics page, read by a strict parser of its format: its form, and that each
  * thing that is counted appears in its place.
  *

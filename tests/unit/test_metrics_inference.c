@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_metrics_inference.c - inferences counted by model and route, by many threads at once,
  * with a fixed number of places for models. */
 #include <pthread.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model.c - built-in models, models from disk, and models whose files are cut short,
  * written into or replaced while they are in use. */
 #include "made_model.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_converted.c - parameters of double precision: they are converted when a layer is held,
  * given back to make room for others, and never exceed the bound. The numbers are the same every
  * time. Parameters of half precision are not converted.

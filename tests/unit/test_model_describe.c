@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_describe.c - what the daemon tells clients about how a layer computes. */
 #include "models/model/model_describe.h"
 #include "published_rotary.h"

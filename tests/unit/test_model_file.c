@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_file.c - a typed body becomes a safetensors file, or a fault with a pointer into the
  * body. */
 #include "fault_expect.h"

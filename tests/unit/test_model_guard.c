@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_guard.c - the table of watched mappings, and memory faults outside them.
  * test_model.c shows what the guard is for. */
 #include "models/model/model_guard.h"

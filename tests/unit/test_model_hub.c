@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_hub.c - directories as other programs leave them: the cache of Hugging Face's hub,
  * Meta's and Mistral's own releases, and a file of llama.cpp. */
 #include "published.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_layers.c - a config and tensors become layers, or a fault that says what is wrong. */
 #include "formats/safetensors.h"
 #include "model_case.h"

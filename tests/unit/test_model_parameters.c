@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_parameters.c - tensors of each dtype, at each alignment, as the floats they mean. */
 #include "models/model/model.h"
 #include "models/store/model_open.h"

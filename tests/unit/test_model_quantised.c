@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_quantised.c - weights of quantised checkpoints: numbers of E4M3, blocks of MXFP4, and
  * what is refused of both. Whole passes are in tests/http/test_trace_quantised.c and
  * test_trace_mixtures.c. */

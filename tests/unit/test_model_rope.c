@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_rope.c - the rotary embedding in the config of a model: fields that are read,
  * fields that are left out, and the messages of what is refused. */
 #include "fault_expect.h"

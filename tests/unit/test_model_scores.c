@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_scores.c - models of the score functions general, additive and concat: their
  * parameters become layers, or a fault that says what is wrong. */
 #include "model_case.h"

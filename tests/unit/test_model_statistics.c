@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_statistics.c - the counters of a model: more batch sizes than places, and many
  * threads. */
 #include "telemetry/model_statistics.h"

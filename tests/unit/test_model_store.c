@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_store.c - which models a directory holds, and which of them are served. */
 #include "made_model.h"
 #include "store_directory.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_store_changes.c - changing a directory of models: by many threads at once, and by a
  * process that is killed in the middle of it. */
 #include "fill.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_store_load.c - loading a model again from a directory, and taking one out of service.
  */
 #include "store_directory.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_store_versions.c - numbered versions of a model, and reading the directory again.
  *
  * Every version has one value in all its parameters, so the value shows which version answers. */

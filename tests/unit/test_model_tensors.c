@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_model_tensors.c - checkpoints in shards: complete ones, and ones whose index is wrong. */
 #include "models/model/model_guard.h"
 #include "published.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_nearest.c - finds the name that a mistyped name was meant to be, and shows what came. */
 #include "base/names.h"
 #include "test.h"

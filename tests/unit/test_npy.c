@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_npy.c - the reader and the writer of .npy files: the heads that numpy writes, and files that
  * break a rule of its specification. Every file ends at an unreadable page. */
 #include "formats/npy.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_oip_datatype.c - the datatypes of the Open Inference Protocol. */
 #include "base/dtype.h"
 #include "formats/oip.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_openapi_tables.c - the tables of fields and the types of openapi.json say the same: names,
  * kinds, bounds and names of choices. */
 #include "test.h"

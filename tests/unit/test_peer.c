@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_peer.c - which addresses count as one peer. */
 #include "http/peer.h"
 #include "test.h"

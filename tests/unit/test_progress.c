@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_progress.c - places of calls in flight: who sees them, what they say, and how many there
  * are. */
 #include "access/access_account.h"

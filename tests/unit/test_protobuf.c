@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_protobuf.c - fields of protobuf messages, and messages that lie about their sizes. */
 #include "formats/protobuf.h"
 #include "test.h"

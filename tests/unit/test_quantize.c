@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_quantize.c - rows as int8 with scales: within half a scale of every float, the greatest of a
  * channel or row exactly, and nothing infinite from any finite float. The errors of attention over
  * such keys and values are printed (API_SESSIONS.md has them). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_recurrence.c - lib/recurrence.h: the causal convolution as PyTorch's Conv1d with groups and
  * padding computes it, cut to the length, and the recurrence of Mamba-2 as the paper writes it (Dao
  * and Gu 2024), both in double; and that rows in several calls have the bits of one call. */

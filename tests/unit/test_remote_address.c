@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_remote_address.c - the address of another server, read from what a person may write. */
 #include "remote/remote.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_remote_reader.c - what another server may answer: by length, in chunks, until its end;
  * whole, in pieces, too long, nonsense. */
 #include "remote/remote_reader.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_rope.c - rotary embedding, seen from outside.
  *
  * The test reads the rotated rows of a layer through the layer's scores. The scale is 1, and the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_rope_scaling.c - how fast pairs turn in well-known checkpoints, and what is refused.
  *
  * The numbers were computed in double by another program from the published formulas: f =

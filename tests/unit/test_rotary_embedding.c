@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_rotary_embedding.c - the operator RotaryEmbedding beyond ONNX's own cases: views of every
  * stride, in place, what is refused, and that it turns as a layer does. */
 #include "attention_case.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_rows.c - lib/rows.h against its formulas written plainly: norms to the bit, the rest within
  * the rounding of floats. */
 #include "fill.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_safetensors.c - every rule of the safetensors format, each with files that keep it and files
  * that break it.
  *

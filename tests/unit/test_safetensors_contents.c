@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_safetensors_contents.c - what is read from a good file, and that what is written is read. */
 #include "made_model.h"
 #include "test.h"

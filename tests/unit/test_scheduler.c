@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The scheduler runs every task of every stage once, in stage order. It ends every job exactly
  * once, however the job ends. It keeps its bound. */
 #include "base/clock.h"

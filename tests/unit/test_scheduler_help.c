@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A caller that helps begins a job that is too large for it alone and takes tasks beside the
  * workers, until it has to go. It begins no job that is larger than it helps with, and takes no
  * task that is longer. Whoever ends the job, it ends once, and each task has run once. */

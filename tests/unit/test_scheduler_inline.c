@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* On an idle daemon, the thread that brings a small job runs it. A job that is not small, of
  * unknown cost, or not alone goes to the workers. So does a job that proves to be larger than
  * predicted. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_scheduler_offers.c - how often a worker offers its CPU to other threads.
  *
  * This program has its own sched_yield(), which counts the calls. */

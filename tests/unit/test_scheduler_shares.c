@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* Shares in a scheduler with threads. A short job of a light share runs though long tasks of
  * another share hold all workers: by the spare thread, or by its caller. Time counts for the share
  * that it was spent for, wherever the job ran. The scheduler knows what each share has, and what of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A job that waits for another one holds no worker and goes on when it is told to. Meanwhile its
  * deadline, its client or the daemon's end can end it, but not while a thread works on it. Also
  * the predicted cost of the jobs that are not done. */

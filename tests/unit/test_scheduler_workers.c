@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* The threads of the scheduler. Their number changes while jobs run, and no job is lost. A spare
  * thread runs short jobs while long ones hold every worker. No job has more tasks at once than
  * it allows. Pinned workers stay on their CPUs. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_schema_check.c - the checker that compares answers with the OpenAPI document finds
  * errors. */
 #include "schema_check.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_session_file_make.c - a session of a file where memory is short: evictable sessions make
  * room, and where the machine has none the fault is memory. */
 #include "operations/session/session_file_read.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_session_hole.c - random scripts of appends, truncations, forks and positions that go, beside
  * a list of what each cache must have: zeros where positions are gone, the numbers that came
  * elsewhere; what is held is bounded by what is kept, and goes back to the budget. */

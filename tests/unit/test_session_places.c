@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_session_places.c - random makings, ends, uses and changes of sessions, against a plain list:
  * what expires next, what was used longest ago, and what a list shows, are always the same. */
 #include "fill.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_session_replace.c - sessions in place of others of the same id, for every order in which
  * those that begin them succeed and fail: the last one that succeeds has the place, or else the one
  * that was there. */

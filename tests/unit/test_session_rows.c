@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_session_rows.c - random scripts of appends, kept and dropped, truncations and forks, beside
  * a list of what each session must see. Rows that one session sees change for no other one; what is
  * released goes back to the budget. */

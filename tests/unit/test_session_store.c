@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_session_store.c - many sessions: what each of them costs, that they are found, end by their
  * time whatever the clock says, and share what forks of forks share. */
 #include "base/clock.h"

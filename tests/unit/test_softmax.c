@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_softmax.c - lib/softmax.h, compared with long double, and what it promises about unusual
  * rows. */
 #include "fill.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sound.c - the log-mel spectrogram of sound: against numbers of numpy, and against the
  * formulas in double, with every table of kernels. */
 #include "kernel_tables.h"

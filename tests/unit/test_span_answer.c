@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_span_answer.c - what a collector's answer says of the spans. */
 #include "telemetry/span_answer.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_span_json.c - a record as OTLP's JSON, field for field, read back by cJSON. */
 #include "telemetry/span_record.h"
 #include "test.h"

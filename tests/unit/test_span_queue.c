@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_span_queue.c - records through the queue: whole, in order, and refused where it is full;
  * with several threads that put. */
 #include "telemetry/span_queue.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sparsemax.c - sparsemax weights: published numbers, the paper's properties, and the search
  * for a threshold where rounding is at its worst. */
 #include "fill.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_spread_cut.c - the cut of a session that is spread: where rows go, what a full peer changes,
  * how ranges grow, and which of them rows see, against a list of all positions. */
 #include "fill.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_spread_peers.c - the file of --peers: what good ones mean, and the words of what is wrong.
  */
 #include "fault_expect.h"

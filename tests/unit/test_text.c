@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_text.c - JSON text as it is written: escapes, tensors, and the bound to the byte. */
 #include "base/utf8.h"
 #include "test.h"

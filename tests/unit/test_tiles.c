@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tiles.c - the permission to use tiles: given where kernels may use them, refused in words
  * where a filter of system calls stands before it. */
 #include "host/process_start.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tokenizer_bpe.c - byte pair encoding: its options, its merges, and files that lie.
  *
  * The expected values are those of the reference implementation, tokenizers 0.22.2. */

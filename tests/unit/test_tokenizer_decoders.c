@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tokenizer_decoders.c - the text that each decoder makes of tokens.
  *
  * The expected values are those of the reference implementation, tokenizers 0.22.2. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tokenizer_files.c - files of a tokenizer that lie, and the pipeline around a small model.
  *
  * Where a test compares tokens, the expected ones are those of the reference implementation,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tokenizer_gguf.c - the tokenizer in the metadata of a GGUF file: what each key says, and
  * files that lie. tests/conformance/test_tokenizers_gguf.c compares the tokens with the
  * reference's. */

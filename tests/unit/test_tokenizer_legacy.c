@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tokenizer_legacy.c - the legacy forms of a tokenizer's files: what each says, and files that
  * lie. tests/conformance/test_tokenizers.c compares their tokens with the reference's. */
 #include "models/tokenizer/tokenizer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tokenizer_limits.c - work that files ask for, and what ends it: the budget of a text, the
  * request that is over, the bounds of a load. */
 #include "base/clock.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tokenizer_normalizers.c - what each normalizer makes of a text, and the bytes of the text
  * that each new character stands for.
  *

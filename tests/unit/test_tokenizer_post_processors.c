@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tokenizer_post_processors.c - the tokens that templates add around a text and its pair, and
  * offsets without spaces.
  *

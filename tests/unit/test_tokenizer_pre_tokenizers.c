@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tokenizer_pre_tokenizers.c - the pieces that each pre-tokenizer cuts a text into, and the
  * bytes of the text that they stand for.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tokenizer_regex.c - the matches of patterns of tokenizer files, and patterns that take too
  * long. */
 #include "models/tokenizer/regex.h"

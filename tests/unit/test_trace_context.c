@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_context.c - traceparent and tracestate as W3C Trace Context has them, and the sampler.
  */
 #include "telemetry/trace_context.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trace_cut.c - which tokens of a text, or of two, stay when they are cut.
  *
  * Expected lengths are those of the reference's own tests: Hugging Face tokenizers,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_trie.c - a trie finds the strings that it was built of, and no others. */
 #include "models/tokenizer/trie.h"
 #include "test.h"

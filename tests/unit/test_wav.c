@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_wav.c - WAV files that sox 14.4.2 wrote, against the samples that it prints of them; and
  * files that break a rule. Every file ends at an unreadable page. */
 #include "formats/wav.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_web_origin.c - origins of web pages and names of hosts, as they are typed and sent. */
 #include "host/web_origin.h"
 #include "test.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_weight_map.c - lib/weight_map.h against the whole map of the plain call, to the last bit.
  *
  * The test has the reductions of the whole map in their plainest form. It asks the library for

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* A worker leaves a CPU on which another one runs: it goes on elsewhere, and may still run wherever
  * it might before. Where it may run nowhere else, it stays. */
 #include "scheduler/scheduler_internal.h"

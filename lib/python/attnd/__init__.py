@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attention from Python: in this process over libattn.so, or by an attnd daemon. It needs numpy alone.
 
     attnd.local     scaled_dot_product_attention(), its gradients and softmax() as in torch, on numpy arrays and on

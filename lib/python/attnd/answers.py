@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a daemon answers: faults as exceptions, bodies as safetensors, fields by name."""
 
 import base64

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """attnd.local: attention in this process, by libattn.so."""
 
 import concurrent.futures

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Gradients of attnd.local for tensors of torch that require them: functions of torch.autograd."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a trace has, under the names that TransformerLens gives it."""
 
 __all__ = ["Cache"]

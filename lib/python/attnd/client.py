@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """attnd.Client: the HTTP API of an attnd daemon."""
 
 import http.client

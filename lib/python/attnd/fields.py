@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a call sends: lists and tensors as rows of numbers, items of batches as fields."""
 
 import urllib.parse

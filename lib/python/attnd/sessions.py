@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What stays in the daemon between calls: kept traces, sessions of keys and values."""
 
 import urllib.parse

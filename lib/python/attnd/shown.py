@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights of any model in the daemon's page: in a notebook, or as one file.
 
 The page is the daemon's own, with its style sheet and its module in the places of their names, and the weights before

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the numbers of arrays and tensors lie: of numpy, of torch on the CPU, of whatever has __dlpack__."""
 
 import ctypes

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Weights that draw themselves in a notebook."""
 
 import base64

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* make_reference.c - a program of the build: writes one page of the reference to standard output.
  *
  *     make_reference calls|types|flags

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reference.h - the pages that a daemon serves at /docs, made of openapi.json and of the table of
  * flags.
  *

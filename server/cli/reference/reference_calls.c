@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reference_calls.c - the page of operations: each with its scope, its section of the contract,
  * parameters, body and answers. */
 #include "cli/reference/reference.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reference_flags.c - the page of flags, variables and commands. */
 #include "cli/reference/reference.h"
 

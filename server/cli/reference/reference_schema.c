@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reference_schema.c - a JSON schema as a few words, such as "array of integer ≥ 0, or null". It
  * knows the keywords that openapi.json has. */
 #include "cli/reference/reference.h"

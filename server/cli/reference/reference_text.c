@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reference_text.c - words, cells, links and paragraphs of the pages; see reference.h. */
 #include "cli/reference/reference.h"
 

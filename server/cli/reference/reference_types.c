@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reference_types.c - the page of types: each with where it stands, and a table of its fields. */
 #include "cli/reference/reference.h"
 

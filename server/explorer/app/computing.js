@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* computing.js - what stands in place of a view while its pass is computed: after a moment how far it is, and a button
  * that ends it. */
 import { html, useEffect, useState } from '../vendor/html.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* copied.js - a text that can be copied: by the button, or by hand where the browser does not let a page copy. */
 import { html, useEffect, useRef, useState } from '../vendor/html.js';
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* export.js - the menu that saves what is seen: pictures, those for a paper, numbers, the line for curl, the link. */
 import { html, useEffect, useRef, useState } from '../vendor/html.js';
 import { hasKey } from '../data/api.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* export_paper.js - pictures for a paper: the width of its columns, type in points, no title; and the caption. */
 import { html, useEffect, useState } from '../vendor/html.js';
 import { captionOf } from '../save/caption.js';

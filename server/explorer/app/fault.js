@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* fault.js - a fault: what a person can do about it, the daemon's own words, and the buttons: ask again, wait until
  * there is room, give a key. */
 import { Component, html, useEffect, useState } from '../vendor/html.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* fault_words.js - what a person can do about a usual fault of the daemon, in the words of the page: the daemon speaks
  * to programs, of fields and headers. */
 import { hasKey } from '../data/api.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* file_drop.js - a file with numbers or a picture: by a button, or dropped anywhere on the page. */
 import { html, useEffect, useRef, useState } from '../vendor/html.js';
 import { fileFault } from '../data/safetensors.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* file_options.js - what a file does not say of its numbers: how attention is computed from query and key, and of an
  * array without a name whether it is weights or a query. */
 import { html, useRef, useState } from '../vendor/html.js';

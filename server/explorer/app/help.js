@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* help.js - what the page shows, and all its keys, in a dialog. */
 import { html, useEffect, useRef } from '../vendor/html.js';
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* hooks.js - what the frame holds beside the state: the models that are served, the source that is looked at, a second
  * one to compare it with. */
 import { useCallback, useEffect, useRef, useState } from '../vendor/html.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* input_form.js - what is looked at: a model and a text, or a file. */
 import { plural } from '../data/words.js';
 import { html, useEffect, useState } from '../vendor/html.js';

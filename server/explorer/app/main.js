@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* main.js - starts the page, in place of what index.html shows until then. A document that has no such place, as of a
  * test, takes modules alone. */
 import { html, render } from '../vendor/html.js';

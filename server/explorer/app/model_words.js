@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* model_words.js - what a served model takes and how large it is, in words, from its description. */
 import { plural } from '../data/words.js';
 

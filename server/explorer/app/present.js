@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* present.js - class mode: the page as the last row of a room reads it, all larger and the form folded to a line. The
  * address holds it; the switch, the key p and Esc change it. */
 import { useKeys } from '../draw/keys.js';

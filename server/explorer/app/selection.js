@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* selection.js - makes what is selected fit a source: a layer and a head that are there, rows and keys within them. */
 
 const inside = (place, count) => (place !== null && place < count ? place : null);

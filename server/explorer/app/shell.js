@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* shell.js - the frame around the views: what is looked at, which view, progress, and faults. */
 import { html, useCallback, useEffect, useLayoutEffect, useRef, useState } from '../vendor/html.js';
 import { inlineFile, isPicture } from '../data/open.js';

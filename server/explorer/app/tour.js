@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* tour.js - seven stops over a small model, from a token to what an answer rests on. A stop is a state of the page with
  * two sentences; tour= in the address says which, and is enough of an address. */
 import { INITIAL } from '../data/state.js';

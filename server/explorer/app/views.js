@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* views.js - the views by name, in the order of their tabs. Each is a component of {state, change, source, onFault,
  * models, openOther}; a new one is a line here, and its name in data/state.js. */
 import { Answer } from '../views/answer.js';

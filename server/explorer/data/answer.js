@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* answer.js - asks what an answer rests on: where its row looks, and what each part of the prompt, each head and each
  * layer adds to it, piece by piece, the nearest to the answer first.
  *

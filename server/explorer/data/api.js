@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* api.js - calls to the daemon that the page came from, and its faults in its own words. */
 
 /* A fault as the daemon says it. status 0: the daemon could not be reached. retryAfter: in how many seconds it says

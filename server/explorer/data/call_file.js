@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* call_file.js - what a dropped file holds: the tensors and options of a call of POST /v1/attention, an input of a
  * trace, weights, or one matrix of rows.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* call_problem.js - one call of POST /v1/attention, of which the page asks for parts: one head, one row.
  *
  * A problem is {model, layer, tensors: {query, key, value, mask, kv_len, alibi_slopes, sinks}, fields: {causal, scale,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* find_heads.js - scores of a model's heads on a probe, 50 random tokens twice: nothing but the repetition tells a
  * token what to look at (API_TRACE.md, "What heads do"). They are of the model, whatever the text and the heads that
  * are off, and are kept while the page is open. */

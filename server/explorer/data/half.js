@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* half.js - numbers of 16 bits: IEEE 754 binary16 (F16) and bfloat16 (BF16), as floats and back.
  *
  * Their bits are in a Uint16Array. To bits is to the nearest, of two equally near ones to the even. */

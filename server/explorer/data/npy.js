@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* npy.js - arrays as numpy saves them
  * (https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html): versions 1 and 2. */
 import { fileFault } from './safetensors.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* number_lists.js - lists of numbers of JSON as tensors. */
 import { fileFault } from './safetensors.js';
 

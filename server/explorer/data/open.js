@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* open.js - the source of what a person gave: a text, a picture, or a file of numbers. */
 import { readCallFile } from './call_file.js';
 import { readPicture, showPixels } from './pixels.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* parts.js - a prompt in parts, as ranges of its tokens: documents between blank lines, else sentences, else lines,
  * clauses or words, whichever gives more than one. */
 

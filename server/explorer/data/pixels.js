@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* pixels.js - a picture as the numbers that a model takes: cut or pressed to its form, made small and normalised, as
  * `pixels` of the model's description says (API_MODELS.md).
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* pool.js - a part of a whole map in few cells. */
 
 /* The largest weight of each cell of rows and keys of one whole map[][keyCount]; number i of n is in cell

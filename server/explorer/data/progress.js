@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* progress.js - how far a pass is that somebody waits for: asked of the daemon by the id of its request, and told to
  * whoever follows the signal that would end it. */
 import { getJson } from './api.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* reading.js - what is read of one pass about its answer: what each layer would answer (the lens), and what each part
  * wrote into the answer's logit (contributions). See API_CAUSES.md, "Reading a pass".
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* safetensors.js - files of tensors, read and written: 8 bytes with the length of a header of JSON, the header, and the
  * numbers, little-endian (https://huggingface.co/docs/safetensors). Browsers run on little-endian machines alone. */
 import { ApiFault } from './api.js';

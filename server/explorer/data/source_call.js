@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* source_call.js - a source of maps over POST /v1/attention: the query and key of a dropped file, or rows that enter a
  * layer of a served model.
  *

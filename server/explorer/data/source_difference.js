@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* source_difference.js - the difference of two maps of one shape, as a source of maps: the first
  * less the second, from -1 to 1. */
 

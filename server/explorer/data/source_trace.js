@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* source_trace.js - a source of maps over a kept trace: one pass of a model, whose pieces are asked for as they are
  * looked at.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* source_weights.js - a source of maps over weights of a file, that were computed elsewhere. No model is looked at, and
  * the daemon is not asked. */
 import { joinHeads, poolMap } from './pool.js';

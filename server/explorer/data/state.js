@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* state.js - what the page shows, as one object, and the address that holds it whole.
  *
  * The state stands in the fragment of the address, which a browser sends to nobody: a link shows another person the

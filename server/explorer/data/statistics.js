@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* statistics.js - what heads do, of whole maps: the means over rows that GET /v1/traces/{id}/statistics answers
  * (API_TRACE.md, "What heads do"). */
 

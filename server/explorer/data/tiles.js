@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* tiles.js - the map of one head in tiles, at the size that a screen shows.
  *
  * A tile is 256 x 256 cells. A cell is 2^level rows by 2^level keys and holds the largest weight in it, so a thin line

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* tokens.js - tokens as a person reads them.
  *
  * A token is {label, id, special, start, end, sequence, before, reading, isApart}: sequence 1 is of the second text of

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* trace_body.js - the request of a trace of an input: JSON, or a safetensors file where numbers come.
  *
  * An input is {model, text, pair, decoderText, tokens, pixels, features, embeddings, edits}; members may be missing or

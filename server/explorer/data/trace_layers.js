@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* trace_layers.js - the layers of a kept trace, with what stands at each row and key. */
 import { countTokens, patchTokens } from './tokens.js';
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* weights_file.js - weights that were computed elsewhere, as layers of maps, out of what a file holds.
  *
  * An array is [layers][heads][q][k], [heads][q][k] or [q][k], with batch axes of 1 or without; or there is one for each

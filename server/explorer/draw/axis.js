@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* axis.js - the tokens along a map: as many labels as can be read, and those of marked tokens. */
 
 export const TEXT_SIZE = 12;

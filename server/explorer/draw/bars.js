@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* bars.js - weights as bars beside the text of their tokens. */
 import { html } from '../vendor/html.js';
 import { SCALES, weightText } from './scales.js';

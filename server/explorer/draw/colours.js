@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* colours.js - weights as colours that grow evenly to the eye and that a colour-blind person can
  * read. */
 import { SCALES } from './scales.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* hatch.js - the ground of pairs that may not be seen: lines across, so that no colour of a weight looks like it. */
 
 const SIDE = 6;                                  /* CSS pixels from line to line */

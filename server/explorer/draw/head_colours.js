@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* head_colours.js - a colour for each head of a layer, to tell lines apart on light and on dark ground. */
 
 /* Six of Okabe and Ito's set that colour-blind people tell apart (Wong 2011, doi:10.1038/nmeth.1618), without black and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* keys.js - keys of one character, where nobody types. */
 import { useLayoutEffect } from '../vendor/html.js';
 

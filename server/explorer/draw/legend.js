@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* legend.js - the colours of a map in a bar, with the weights that they stand for. */
 import { html, useEffect, useRef } from '../vendor/html.js';
 import { drawMap } from './colours.js';

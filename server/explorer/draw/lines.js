@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* lines.js - weights as lines between a column of rows and a column of keys. */
 import { headColour } from './head_colours.js';
 

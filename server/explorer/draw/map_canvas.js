@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* map_canvas.js - one weight map to look around in: a canvas with its buttons, by pointer, touch
  * and keys, and the words for who does not see it. */
 import { html, useEffect, useLayoutEffect, useRef, useState } from '../vendor/html.js';

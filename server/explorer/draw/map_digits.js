@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* map_digits.js - the weight in each cell of a map, with two digits, where cells are large enough to read it. */
 import { isLight } from './colours.js';
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* map_gestures.js - pointer, wheel and keys on a map, said as what a person wants. */
 import { enlargedBy } from './zoom.js';
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* map_painter.js - one frame of a map on a canvas: tiles, axes, what is hovered and what is fixed.
  *
  * A frame only copies tiles that have their colours: a tile is coloured once for a scale and

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* map_view.js - a map on a canvas: what is seen of it, and a frame whenever that changes. */
 import { axisWidth, TEXT_SIZE } from './axis.js';
 import { listenToGestures } from './map_gestures.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* patches.js - weights over the patches of a picture, to point at and to walk by keys. */
 import { html, useEffect, useRef } from '../vendor/html.js';
 import { channelsOf } from './colours.js';

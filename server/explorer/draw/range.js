@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* range.js - the weight that has the last colour: 1, or of a map the largest or the one that 99 of 100 are below. A map
  * of many tokens has small weights, and up to 1 it would be nearly black. */
 import { LOG_FLOOR, tickText } from './scales.js';

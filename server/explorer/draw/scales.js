@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* scales.js - where a weight stands between the first and the last colour, and the numbers that a
  * legend writes beside them. */
 

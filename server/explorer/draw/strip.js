@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* strip.js - one row of several maps as lines of colours below each other, to follow a row through
  * layers or heads. */
 import { html, useEffect, useRef } from '../vendor/html.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* theme.js - the colours of style/theme.css for what is drawn on a canvas, followed as they
  * change. */
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* use_dark.js - whether the ground is dark, as a hook. */
 import { useEffect, useState } from '../vendor/html.js';
 import { isDark, onThemeChange } from './theme.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* window.js - which part of a map is seen: fitting, zooming and panning, as numbers alone.
  *
  * A view is {row, key, height, width}: the row and key (with fractions) at the upper left corner,

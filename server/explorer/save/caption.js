@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* caption.js - the words below a picture of a paper: what it shows, how numbers became colours, and how to make it
  * again. */
 import { rangeWords } from '../draw/range.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* curl.js - the request that made a view, as a line for a shell. */
 
 /* A text as one word of sh, whatever is in it: all but a single quote means itself between single quotes. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* files.js - names of files that say what they hold, and how a browser saves one. */
 
 /* What a file system and a shell take without quotes; all else becomes one "-". */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* flow.js - running text broken into lines of a width, as a browser breaks them: where each token stands. */
 
 const MEASURED_AT = 10;                          /* times the size: browsers round small type to pixels */

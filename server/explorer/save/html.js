@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* html.js - a view as one HTML file that asks nobody for anything: the picture, its numbers, and a small script that
  * names the cell under the pointer. */
 import { escapeXml } from './svg_text.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* html_script.js - what runs in a saved HTML file. It is written there as text, so it uses nothing from outside its
  * own body. */
 

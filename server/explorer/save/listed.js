@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* listed.js - numbers in words. */
 
 const sorted = (numbers) => [...new Set(numbers)].sort((a, b) => a - b);

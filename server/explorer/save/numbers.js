@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* numbers.js - a sheet as JSON, and as a safetensors file. A map whose cells stand for several weights says so, and
  * names the rows and keys of each cell; one with pairs that may not be seen says what stands there. */
 import { shortest } from '../data/call_problem.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* png.js - an SVG file as a PNG: at twice its size, so that text is sharp, or of a paper in so many dots an inch. */
 
 const SIDE_MAX = 8192;                           /* pixels; browsers draw no canvas that is much larger */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* print.js - prints a picture alone on a page of its size, which a browser's "Save as PDF" makes a file. */
 import { millimetresOf } from './svg_text.js';
 

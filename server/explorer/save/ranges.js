@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* ranges.js - what the colours of the maps of a picture run to: as on the page, where all that are beside each other
  * share one range. A range is {kind, value} as of draw/range.js. */
 import { wholeCells } from '../data/tiles.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* sheet.js - the numbers of a view, gathered to be exported: the maps that are seen, with their tokens.
  *
  * A sheet is {view, model, title, panels, pair, text, sort, fixed, off, notes}: text is as of sheet_text.js; fixed is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* sheet_answer.js - what the view Answer shows, gathered to be exported: what the answer rests on, as the API says it.
  *
  * A sheet has `answer`: {position, base, by, kind, parts: [{tokens, text, spans: [{layer, weights}], effect}], layers:

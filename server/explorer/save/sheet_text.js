@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* sheet_text.js - the running text of the tokens view, gathered to be exported: what one token looks at, or who looks
  * at it.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* svg.js - a sheet as one SVG file, on white as paper is. svgOf() gives the text, its size, and where each map lies,
  * which save/html.js needs to name the cell under the pointer. */
 import { answerPicture } from './svg_answer.js';

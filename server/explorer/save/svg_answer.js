@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* svg_answer.js - what an answer rests on as a picture: the parts of the prompt as bars, heads as a map, layers as
  * bars. Blue is less without it, orange more, as on the page. */
 import { effectText, largestEffect, leavesText } from '../views/effect.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* svg_heads.js - maps as a picture: large ones with their tokens, and all heads as small ones. */
 import { axesPiece, axesRoom, axisTitles, framePiece, legendHeight, legendPiece, mapPiece, markPiece, stepOf }
     from './svg_map.js';

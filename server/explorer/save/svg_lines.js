@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* svg_lines.js - the tokens view as a picture: lines from each token that looks to those that it looks at, a colour a
  * head; in greys, dashes. */
 import { headColour } from '../draw/head_colours.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* svg_map.js - pieces of an SVG file around one map: its cells, what is fixed, its axes, its legend. */
 import { colourOf, drawMap } from '../draw/colours.js';
 import { ticksOf, weightsAlong } from '../draw/legend.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* svg_pair.js - why a weight is what it is, as a picture: products of query and key by dimension, and the stages. */
 import { weightText } from '../draw/scales.js';
 import { stepOf } from './svg_map.js';

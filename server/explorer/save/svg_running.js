@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* svg_running.js - running text as a picture: each word in the colour of its weight, the one that is asked about
  * outlined, in lines as wide as the picture. */
 import { weightText } from '../draw/scales.js';

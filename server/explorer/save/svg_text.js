@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* svg_text.js - texts of an SVG file, and what a picture is drawn on: a screen, or a column of a paper. Text from
  * outside is escaped.
  *

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* answer.js - what the predicted token rests on: the parts of the prompt, the heads and the layers, each taken away in
  * turn. */
 import { html, useMemo, useState } from '../vendor/html.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* answer_contributions.js - the parts that sum to the answer's logit: heads as a map, layers down, heads across, each
  * layer's feed-forward beside them, and all parts as a list, the largest first. */
 import { html, useMemo, useState } from '../vendor/html.js';

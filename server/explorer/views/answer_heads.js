@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* answer_heads.js - layers down, heads across, each head coloured by what the answer loses or gains when it is switched
  * off. A click switches it off for the whole page. */
 import { html, useLayoutEffect, useMemo, useRef, useState } from '../vendor/html.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* answer_layers.js - what the answer is without the attention and the feed-forward part of a layer, and without its
  * feed-forward part alone, as bars. */
 import { html } from '../vendor/html.js';

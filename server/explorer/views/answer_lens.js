@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* answer_lens.js - what the model would answer if it ended at each layer: its most probable tokens, and how the token
  * that is asked about comes up, as a line and as numbers. */
 import { html } from '../vendor/html.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* answer_parts.js - the parts of the prompt: how much the answering row looks at each, beside what the answer is
  * without it. */
 import { html, useEffect, useRef, useState } from '../vendor/html.js';

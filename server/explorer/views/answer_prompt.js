@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* answer_prompt.js - the prompt as running text, coloured by what each part adds, in which a person marks a part: by
  * dragging over tokens, or with Shift and the arrow keys. */
 import { html, useEffect, useMemo, useRef, useState } from '../vendor/html.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* answer_reading.js - what is read of the pass itself, beside what the answer is without its parts: the lens and the
  * contributions, each asked for with a request of its own. */
 import { html, useLayoutEffect, useState } from '../vendor/html.js';

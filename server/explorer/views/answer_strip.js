@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* answer_strip.js - what the model predicts, under the text in all views: the next token, or what stands in a mask. A
  * click goes on with a token. */
 import { html } from '../vendor/html.js';

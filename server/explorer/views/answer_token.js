@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* answer_token.js - which token is asked about: a predicted one, or any other, perhaps against another one. */
 import { html, useEffect, useRef, useState } from '../vendor/html.js';
 import { askToken } from '../data/answer.js';

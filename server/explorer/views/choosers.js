@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* choosers.js - fields for a layer, a head and a token, as several views have them. */
 import { html } from '../vendor/html.js';
 import { layerTitle } from './head_controls.js';

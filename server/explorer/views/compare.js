@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* compare.js - two maps beside each other, of other heads, layers, models or texts, with one cursor
  * and one window, and their difference. */
 import { differenceOf, DifferenceSource } from '../data/source_difference.js';

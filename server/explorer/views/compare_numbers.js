@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* compare_numbers.js - the numbers of two heads beside each other: of the pair that is looked at,
  * and of what the heads do. */
 import { differenceOf } from '../data/source_difference.js';

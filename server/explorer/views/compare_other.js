@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* compare_other.js - the second side of a comparison: which source, layer and head it shows. */
 import { html, useEffect, useState } from '../vendor/html.js';
 import { HeadChooser, LayerChooser } from './choosers.js';

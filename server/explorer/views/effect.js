@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* effect.js - an effect in nats as a text, a bar and a colour: below zero, where the part helped, to the left and blue,
  * above it to the right and orange. */
 import { html } from '../vendor/html.js';

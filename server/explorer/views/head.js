@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* head.js - one head: its map, what a row looks at, who looks at a key, and the same row in other
  * layers and heads. */
 import { TileStore } from '../data/tiles.js';

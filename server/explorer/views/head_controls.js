@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* head_controls.js - which head is looked at, in which colours, and the weight of the pair looked at. */
 import { PALETTES } from '../draw/colours.js';
 import { Legend } from '../draw/legend.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* head_follow.js - the fixed row in all layers, or in all heads of its layer. */
 import { Strip } from '../draw/strip.js';
 import { html, useState } from '../vendor/html.js';

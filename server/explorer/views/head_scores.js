@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* head_scores.js - the names that a head gets for its scores on the probe (data/find_heads.js), and what each score is,
  * in words. */
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* head_swatches.js - the heads of a layer as swatches of their colours, each on or off. */
 import { headColour } from '../draw/head_colours.js';
 import { headDash } from '../draw/lines.js';

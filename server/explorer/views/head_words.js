@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* head_words.js - what a head does, as numbers with names and in plain words. */
 
 /* The statistics of GET /v1/traces/{id}/statistics, means over the rows of a head. A share is between 0 and 1. */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* map_grid.js - small maps of heads as buttons: in a table, layers down and heads across, or one after the other. Maps
  * are read and drawn as they scroll into view; the arrow keys move from head to head. */
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from '../vendor/html.js';

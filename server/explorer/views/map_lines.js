@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* map_lines.js - whole rows and columns of maps in exact weights, kept while a source is looked at. */
 import { useEffect, useRef, useState } from '../vendor/html.js';
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* maps_loader.js - the small maps of all heads of a layer, asked for while somebody wants them, and kept. They are for
  * pictures alone, so their numbers have 16 bits; NaN is a cell that may not be seen. */
 import { joinSpans, spanOf } from '../draw/range.js';

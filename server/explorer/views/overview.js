@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* overview.js - every head of every layer as a small map: in a grid, layers down, heads across, or sorted by what the
  * heads do; the same as a table of numbers. */
 import { plural } from '../data/words.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* overview_detail.js - what is known of one head of the overview: in words, its numbers, and beside the maps, where
  * there is room, its map at a size that shows each cell. */
 import { html, useEffect, useRef } from '../vendor/html.js';

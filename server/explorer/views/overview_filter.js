@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* overview_filter.js - ranges of statistics that a head has to lie in to be shown. */
 import { html, useMemo } from '../vendor/html.js';
 import { shortNumber, STATISTICS } from './head_words.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* overview_finder.js - the head finder of the overview: a button that runs the probe, and then how many heads have each
  * name; what a name says is read by pointing at it, or with the focus. */
 import { html, useState } from '../vendor/html.js';

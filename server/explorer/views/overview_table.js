@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* overview_table.js - all heads with their statistics as a table, sorted by any of them. */
 import { html } from '../vendor/html.js';
 import { SCORES } from './head_scores.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* picture.js - of a model that sees: the picture with its patches, and what the row looked at makes of them. */
 import { Patches } from '../draw/patches.js';
 import { weightText } from '../draw/scales.js';

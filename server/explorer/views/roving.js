@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* roving.js - many buttons as one stop of the Tab key, with the arrow keys between them. */
 import { useLayoutEffect, useRef } from '../vendor/html.js';
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* running_text.js - the tokens as the text that they are, each in the colour of its weight: what one of them looks at,
  * or who looks at it. */
 import { Bars } from '../draw/bars.js';

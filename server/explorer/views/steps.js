@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* steps.js - how the weights of a row come to be, a step at a time, with one sentence for each: a form of the view Why,
  * which step= in the address says. All numbers are those of the API for the keys of the row. */
 import { useKeys } from '../draw/keys.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* switched_off.js - says above every view that it shows the pass without some heads, and switches them on again. */
 import { html } from '../vendor/html.js';
 

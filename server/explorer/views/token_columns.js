@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* token_columns.js - two columns of tokens, those that look and those that are looked at, with
  * lines between them. */
 import { headColour } from '../draw/head_colours.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* token_numbers.js - the largest weights of one token, beyond the columns too. */
 import { weightText } from '../draw/scales.js';
 import { html, useMemo } from '../vendor/html.js';

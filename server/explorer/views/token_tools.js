@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* token_tools.js - what the tokens view shows: its form, the layer, the heads, which weights, and of which texts. */
 import { LINES_OF_A_ROW } from '../draw/lines.js';
 import { html } from '../vendor/html.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* token_window.js - which tokens a layer's two columns show: all, or those of one of two texts, in windows that a
  * column holds. */
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* tokens.js - which tokens look at which: as lines between two columns, each head in its colour, or as running text in
  * colours. */
 import { drawnLines, linesOf } from '../draw/lines.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* use_answer.js - what an answer rests on, as a hook: asked part by part, told as it comes, and ended with the view. */
 import { html, useEffect, useLayoutEffect, useState } from '../vendor/html.js';
 import { askLayers, askParts, askPrediction, askShares } from '../data/answer.js';

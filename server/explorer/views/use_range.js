@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* use_range.js - what the colours of maps run to, once the maps are there, as a hook. */
 import { joinSpans, rangeOf, spanOf } from '../draw/range.js';
 import { useEffect, useState } from '../vendor/html.js';

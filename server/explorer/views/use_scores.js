@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* use_scores.js - the scores of a model's heads on the probe, as a hook: asked for on a click, or where the address
  * sorts by one. */
 import { useEffect, useState } from '../vendor/html.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* use_statistics.js - what the heads of a source do, as a hook. */
 import { useEffect, useState } from '../vendor/html.js';
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* use_width.js - the width of an element in CSS pixels, followed on change. */
 import { useLayoutEffect, useState } from '../vendor/html.js';
 

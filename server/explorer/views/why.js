@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* why.js - one pair of tokens: how its weight comes about, stage by stage. */
 import { Bars, largestOf } from '../draw/bars.js';
 import { html, useEffect, useState } from '../vendor/html.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* why_chain.js - from query times key to the weight: every stage as a number, with what it does in
  * words. */
 import { html } from '../vendor/html.js';

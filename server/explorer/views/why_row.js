@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* why_row.js - a whole row: for each key that it looks at the products of query and key by dimension, as a strip of
  * colours, with their sum, the score and the weight; the largest weights first. */
 import { drawMap } from '../draw/colours.js';

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* why_vectors.js - query, key and their products by dimension, as bars around zero and as a table. */
 import { weightText } from '../draw/scales.js';
 import { html, useRef, useState } from '../vendor/html.js';

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint.c - from config.json and tensors to layers.
  *
  * For each row of the family: find the prefix of its tensors; then, layer by layer, read

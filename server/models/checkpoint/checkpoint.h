@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint.h - builds layers from a published checkpoint, by its own config.json and the names
  * that its tensors have there. checkpoint_family.h has the tables of families. */
 #ifndef ATTND_CHECKPOINT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_align.c - heads of cross attention that follow the input from left to right, as
  * generation_config.json of Whisper lists them: "alignment_heads": [[block, head], ...]. A file
  * that is not there, or has another list, says nothing. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_altup.c - what Gemma 3n has beside its blocks: several rows for each token, a product
  * of low rank beside attention, and gates of which most numbers are 0.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_bias.c - relative position biases.
  *
  * T5. Source: Raffel et al. 2020, section 2.1, and _relative_position_bucket() of transformers'

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_check.c - the lists of what is known: fields that change no attention, and tensors
  * that quantisation writes. */
 #include "models/checkpoint/checkpoint.h"

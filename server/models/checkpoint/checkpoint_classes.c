@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_classes.c - the heads of families that tell classes: of a whole text, of each token,
  * or where an answer starts and ends. config.json's architectures say which head a file has.
  *

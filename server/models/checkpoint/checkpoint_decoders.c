@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_decoders.c - the table of decoders that have their own names of tensors.
  *
  * checkpoint_family.h says how a family is added. Its attention is compared with its own source in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_disentangled.c - DeBERTa's relative positions (He et al. 2021): a score gains the
  * product of the query and a row for the distance, and that of the key and another row, all scaled
  * alike. Each head has rows of its own: those of one table, normed and projected as keys and

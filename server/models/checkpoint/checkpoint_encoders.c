@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_encoders.c - the table of encoders of text.
  *
  * checkpoint_family.h says how a family is added. Its attention is compared with its own source in

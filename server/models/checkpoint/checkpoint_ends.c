@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_ends.c - the tokens that end a text, as the files beside a checkpoint say:
  * eos_token_id of generation_config.json and of config.json, a number or a list, and eos_token of
  * tokenizer_config.json. A file that is not there, or no JSON, says nothing. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_family.h - the tables of families of published checkpoints: how a family names, fuses
  * and lays out its attention, what surrounds it, and where its config.json says the rest. A row
  * is one stack of layers; a family whose layers are of one kind is one row.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_family_rows.h - short names to write the rows of the tables of families with: sets of
  * projections, and initialisers that rows of several tables share. */
 #ifndef ATTND_CHECKPOINT_FAMILY_ROWS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_fields.c - finds a field by the names that it has had, and its default.
  *
  * Source of the activations: ACT2FN of transformers' activations.py at 00e12e7c5459. gelu_new,

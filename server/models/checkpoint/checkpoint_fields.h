@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_fields.h - reads fields of a published config.json, written as checkpoint_family.h
  * says. */
 #ifndef ATTND_CHECKPOINT_FIELDS_H

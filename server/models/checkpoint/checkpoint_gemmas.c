@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_gemmas.c - the table of decoders whose blocks read tokens, and of which the last
  * layers have the keys and values of earlier ones.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_gguf.c - config.json from metadata, and names of tensors. */
 #include "models/checkpoint/checkpoint_gguf.h"
 

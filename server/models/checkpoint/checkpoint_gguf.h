@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_gguf.h - a GGUF file as the checkpoint that it was made from: its metadata becomes a
  * config.json, and its tensors take the names that the family publishes. Everything behind that
  * reads both as it reads a folder of safetensors.

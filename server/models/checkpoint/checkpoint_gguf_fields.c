@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_gguf_fields.c - values of metadata as fields of a config.json. */
 #include "models/checkpoint/checkpoint_gguf_row.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_gguf_gemmas.c - the table of architectures of checkpoint_gemmas.c.
  *
  * Source: src/models/gemma3n.cpp and gemma4.cpp of llama.cpp. Of Gemma 4 layers of the same type

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_gguf_hybrids.c - the table of architectures of checkpoint_hybrids.c, some of whose
  * layers are no attention. The file has rates of decays in place of A_log.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_gguf_names.h - short names to write the rows of checkpoint_gguf_table.c and
  * the other tables with: fields and tensors that architectures share. */
 #ifndef ATTND_CHECKPOINT_GGUF_NAMES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_gguf_newer.c - the table of architectures that came after Llama's: newer decoders,
  * mixtures of experts, and encoders of sentences. It goes on where checkpoint_gguf_table.c ends,
  * which says what the converter of llama.cpp changes. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_gguf_rope.c - theta, the columns that are turned, and the scaling.
  *
  * All architectures have the same keys. A scaling by a number for each pair is a tensor: the

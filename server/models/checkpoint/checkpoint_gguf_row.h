@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_gguf_row.h - a row of the table of architectures, and what its functions call; for
  * checkpoint_gguf*.c and checkpoint.c only. */
 #ifndef ATTND_CHECKPOINT_GGUF_ROW_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_gguf_table.c - the table of architectures that a GGUF file can have.
  *
  * A row says where the fields of the family's config.json are, how its tensors are called, and in

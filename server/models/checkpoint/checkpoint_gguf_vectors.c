@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_gguf_vectors.c - how a GGUF file says that its rows become one vector: the key
  * "pooling_type" behind the architecture.
  *

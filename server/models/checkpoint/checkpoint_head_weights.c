@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_head_weights.c - weights of a model's heads by name, as head_weights.json beside its
  * config says: {"name": [[0.5, 0, ...], ...]}, a row for each layer. */
 #include "models/checkpoint/checkpoint.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_hybrids.c - the table of decoders some of whose layers are no attention but keep a
  * state of a fixed size.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_images.c - the table of families that take pictures or sound. Pictures have the size
  * that config.json gives: positions are not interpolated.
  *

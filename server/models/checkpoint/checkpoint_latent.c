@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_latent.c - latent layers, as DeepSeek has them: what config.json says of their heads
  * and of their scale, and their tensors.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_layer.c - reads the fields that the row names and sets what they mean for the layer.
  * Then the row's function adjust() sets what no field says, and the rotary embedding is read last.
  */

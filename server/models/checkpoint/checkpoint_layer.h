@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_layer.h - what config.json says of one layer of a published checkpoint. */
 #ifndef ATTND_CHECKPOINT_LAYER_H
 #define ATTND_CHECKPOINT_LAYER_H

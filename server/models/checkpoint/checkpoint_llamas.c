@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_llamas.c - the table of decoders whose tensors have the names of Llama or of Meta.
  * Most rows are LLAMA_NAMES, LLAMA_FIELDS, LLAMA_PASS and what differs.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_llamas_newer.c - the table of decoders that came out of Llama from 2024 on, most of
  * them under its names. It goes on where checkpoint_llamas.c ends.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_mixtures.c - the table of decoders whose feed-forwards are mixtures of experts, under
  * the names of Llama. Mixtral is beside Mistral in checkpoint_llamas.c.
  *

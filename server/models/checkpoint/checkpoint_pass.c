@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_pass.c - builds streams and the head.
  *
  * Each run of self attention whose row has a pass becomes a stream; a run of cross attention

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_pass_head.c - builds the head over a vocabulary, and that over maps.
  *
  * Many published files are of a model without its head. Such a file has no predictions, which is no

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_pass_input.c - how tokens, pixels or features become rows. */
 #include "models/checkpoint/checkpoint_pass_internal.h"
 

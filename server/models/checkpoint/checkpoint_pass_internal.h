@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_pass_internal.h - gets matrices, tables and norms of a whole pass by the names that a
  * row has for them, and builds the embedding; for checkpoint_pass*.c.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_pass_tensors.c - tensors around attention, in the forms that a pass computes with. */
 #include "models/checkpoint/checkpoint_pass_internal.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_pixels.c - how a picture becomes pixels, by preprocessor_config.json.
  *
  * Source: transformers, image_processing_utils.py and image_transforms.py: a picture is scaled,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_probe.c - attention pooling: one query that was learnt looks at all rows.
  *
  * Source: transformers, models/siglip/modeling_siglip.py, SiglipMultiheadAttentionPoolingHead:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_readout.c - the poolers that families have over the rows which leave a stream: one
  * vector for the whole input, pooler_output in transformers.
  *

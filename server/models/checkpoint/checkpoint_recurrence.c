@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_recurrence.c - see checkpoint_recurrence.h. */
 #include "models/checkpoint/checkpoint_recurrence.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_recurrence.h - builds the layers of hybrid families that are no attention, as
  * functions for rows of the tables (checkpoint_family.h). Names of tensors follow what the row has
  * in recurrent. Each returns false with a fault that names the field or the tensor. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_sentences.c - the table of encoders that make vectors of sentences, whose published
  * source is on the Hub, beside the models.
  *

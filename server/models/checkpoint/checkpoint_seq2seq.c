@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_seq2seq.c - the table of encoders with decoders. A family has a row for its encoder,
  * one for its decoder, whose pass has the head, and one for its cross attention.
  *

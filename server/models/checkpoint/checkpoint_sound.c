@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_sound.c - how samples become rows in wav2vec 2.0, HuBERT and WavLM, and what the files
  * beside such a checkpoint say.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_tensors.c - names of tensors, and norms of query and key.
  *
  * A family's norm has one tensor for all heads, as wide as a head or as a row, or one tensor for

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_tensors.h - the tensors of a layer's attention beside its projections: their names,
  * the norms of query and key, and relative position biases. */
 #ifndef ATTND_CHECKPOINT_TENSORS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_unknown.c - what is said of a family that is not known: what its attention has that no
  * config of ours can say, which known family has the same names, and which tensors are attention's.
  *

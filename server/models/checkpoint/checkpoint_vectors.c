@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* checkpoint_vectors.c - what the files of sentence-transformers beside a checkpoint say: modules,
  * and prompts.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model.c - references, what is held for a request, biases by position, and what tells one model
  * from another. */
 #include "models/model/model.h"

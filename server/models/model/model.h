@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model.h - one loaded model: validated layers over a mapped file, with a reference count.
  *
  * A model does not change once it is made. A request holds a reference to its model until the

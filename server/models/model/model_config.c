@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_config.c - tables of the fields of a config and of its rotary embedding.
  *
  * The members of a scaling have the names of rope_scaling in published checkpoints. rope_type says

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_config.h - a model's config (API_MODELS.md, "Our own config") as it is written. Heads and
  * widths that it leaves out are settled later, by the tensors' shapes. */
 #ifndef ATTND_MODEL_CONFIG_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_continue.c - see model_continue.h. */
 #include "models/model/model_continue.h"
 

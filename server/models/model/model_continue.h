@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_continue.h - which models go on with a text: sessions are traced with them, and
  * completions are made by them. */
 #ifndef ATTND_MODEL_CONTINUE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_converted.c - copies in memory that is taken and given back by pages.
  *
  * One lock guards all copies of the process and is held for moments. A thread fills a copy without

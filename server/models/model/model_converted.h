@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_converted.h - converted copies, most of them floats, of parameters that cannot be used
  * where they lie in the file.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_describe.c - members of the object, one by one.
  *
  * A model without parameters has an empty list of layers: each request brings its own widths. */

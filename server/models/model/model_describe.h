@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_describe.h - a model as JSON, as its clients see it. */
 #ifndef ATTND_MODEL_DESCRIBE_H
 #define ATTND_MODEL_DESCRIBE_H

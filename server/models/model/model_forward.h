@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_forward.h - what a model does around its attention layers, as plain data: how tokens,
  * pixels, features or sound become rows, what each block adds to them, and how rows become
  * predictions.

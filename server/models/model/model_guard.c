@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_guard.c - a handler of SIGBUS, and the table of mappings that it knows.
  *
  * The handler may run in any thread at any instruction, so the table has a fixed size and no lock.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_guard.h - keeps the process alive when a mapped file is cut short.
  *
  * Reading a page of a mapping that lies past the end of its file raises SIGBUS, so that anybody

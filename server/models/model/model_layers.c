@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_layers.c - settles and checks layers while they are built.
  *
  * For each layer: find its projections, settle heads and widths from the config and the shapes,

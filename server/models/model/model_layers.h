@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_layers.h - builds layers from a config and the tensors that the config names. The
  * score functions general, additive and concat are no dot product of heads: they may leave widths
  * open, as -1, until a call settles them: those of key and query under a concat_proj, whose matrix

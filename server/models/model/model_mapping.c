@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_mapping.c - maps files, and looks whether they changed since. */
 #include "models/model/model_mapping.h"
 

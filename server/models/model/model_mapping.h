@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_mapping.h - a file on disk as bytes in memory, read-only, guarded against being cut short
  * (model_guard.h) and watched for being written into.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_names.c - the table of score functions, and names with the number of their layer. */
 #include "models/model/model_names.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_names.h - the names of a model's parameters: "q_proj.weight", "o_proj.bias", with
  * "layers.3." in front where the model has several layers (API_MODELS.md, "Our own config"); and
  * the table of score functions that a model can have (API_CALLS.md), each with the parameters that

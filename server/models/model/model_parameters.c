@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_parameters.c - finds where the numbers of a tensor are, or converts them. */
 #include "models/model/model_parameters.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_parameters.h - a model's tensors as the library takes them: dense F32, or matrices of F16
  * or BF16.
  *

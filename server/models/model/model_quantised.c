@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_quantised.c - see model_quantised.h. */
 #include "models/model/model_quantised.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_quantised.h - weights of quantised checkpoints whose scales are tensors of their own, made
  * into what the library takes: for model_parameters.c.
  *

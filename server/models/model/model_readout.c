@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_readout.c - which readout a model has. */
 #include "models/model/model_readout.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_readout.h - how rows that leave a model become one vector, as plain data.
  *
  *     vector = unit(dense(... dense(pool(rows))))

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_recurrence.h - what a layer computes that keeps a state in place of keys and values, as
  * plain data for the steps of recurrence.h:
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_shards.c - a model in several files: an index and the shards that it names, or the parts of
  * a GGUF file.
  *

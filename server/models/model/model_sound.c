@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_sound.c - see model_sound.h. */
 #include "models/model/model_sound.h"
 

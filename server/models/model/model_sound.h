@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_sound.h - how samples of sound become rows in wav2vec 2.0 and its kin, as plain data
  * (Baevski et al. 2020, section 2):
  *

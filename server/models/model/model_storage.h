@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_storage.h - the private part of a model, for the files that make and free one. */
 #ifndef ATTND_MODEL_STORAGE_H
 #define ATTND_MODEL_STORAGE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_tensors.c - the entries of one file, or of all files that belong together, and their names.
  */
 #include "models/model/model_tensors.h"

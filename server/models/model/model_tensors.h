@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_tensors.h - the tensors of a model by name, whatever files they lie in: a safetensors file,
  * the shards of a model.safetensors.index.json, or a GGUF file, whole or in parts.
  *

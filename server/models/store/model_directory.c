@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_directory.c - what each file and folder of the directory is, and why it is no model. */
 #include "models/store/model_directory.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_directory.h - finds the models in a directory by the names of its files (API_MODELS.md,
  * "Models on disk"). It opens no file of a model.
  *

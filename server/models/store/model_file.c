@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_file.c - writes config and parameters as safetensors.
  *
  * The config goes into the metadata unchanged. Only mistakes that a safetensors file cannot have

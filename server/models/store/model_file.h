@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_file.h - turns a model that a client puts as JSON into the file that the store keeps. */
 #ifndef ATTND_MODEL_FILE_H
 #define ATTND_MODEL_FILE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_gguf_files.c - looks for GGUF files in folders. */
 #include "models/store/model_gguf_files.h"
 

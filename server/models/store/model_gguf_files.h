@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_gguf_files.h - GGUF files by their names: one for a model, or its parts, as
  * llama-gguf-split of llama.cpp calls them: NAME-00001-of-00003.gguf. */
 #ifndef ATTND_MODEL_GGUF_FILES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_open.c - models from safetensors, and the two that are built in.
  *
  * The parsed header and config are freed once a model is made. The layers stay, and the parts of

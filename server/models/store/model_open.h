@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_open.h - makes a model from bytes in memory or from files on disk. */
 #ifndef ATTND_MODEL_OPEN_H
 #define ATTND_MODEL_OPEN_H

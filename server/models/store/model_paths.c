@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_paths.c - rules of names and paths, and the layout of the hub's cache. */
 #include "models/store/model_paths.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_paths.h - names and paths of models. A client sees paths within the models' directory, and
  * never where that directory is on the machine. */
 #ifndef ATTND_MODEL_PATHS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_report.c - lines of the log and of --check-config.
  *
  * Reasons may quote what a file has, so control characters are printed as '?'. */

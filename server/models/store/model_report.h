@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_report.h - what is served, in lines for a person: the log at the start and after a load,
  * and
  * --check-config. */

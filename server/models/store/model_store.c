@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_store.c - loads the models at the start, and finds a model by its name. */
 #include "base/names.h"
 #include "host/file_save.h"

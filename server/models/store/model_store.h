@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_store.h - the models that are served: the built-in ones and those of a directory.
  *
  * A new model is made whole and then swapped in under a lock: a name resolves to the old model or

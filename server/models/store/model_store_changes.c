@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_store_changes.c - puts, deletes, loads and unloads models, and scans the directory again.
  *
  * The long part of a PUT, checking and writing and syncing the new file, is done before "changing"

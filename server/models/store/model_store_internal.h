@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_store_internal.h - the inside of the store, for model_store*.c only.
  *
  * There are two locks. "lock" guards the table and is held for moments: many threads may read at

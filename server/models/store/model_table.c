@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_table.c - rows in a sorted array. */
 #include "models/store/model_table.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model_table.h - the store's rows, sorted by name and version. Not thread-safe: model_store*.c
  * hold the locks. */
 #ifndef ATTND_MODEL_TABLE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* added_tokens.c - finds added tokens by two tries: of those that are normalized, and of the
  * others. */
 #include "models/tokenizer/added_tokens.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* added_tokens.h - the tokens beside the model's vocabulary that a text is searched for.
  *
  * They are found before the model sees the text: those that are not normalized in the text as it

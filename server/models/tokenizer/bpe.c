@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bpe.c - the model BPE: the characters of a piece, merged pair by pair.
  *
  * A piece may be a whole text, where a tokenizer has no pre-tokenizer. It is cut into words where

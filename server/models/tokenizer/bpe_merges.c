@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bpe_merges.c - which pair is merged next.
  *
  * A short word is searched for its lowest rank after each merge: its symbols lie in one or two

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bpe_merges.h - the merges of byte pair encoding: which pairs of tokens become one, and in which
  * order.
  *

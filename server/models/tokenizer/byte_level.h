@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* byte_level.h - the alphabet of byte-level tokenizers: every byte has a visible character.
  *
  * Bytes that are visible characters of Latin-1 stand for themselves; the 68 others take the

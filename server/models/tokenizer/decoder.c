@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* decoder.c - the decoders: the texts of tokens become one text.
  *
  * Texts are made in the arena of a decoding. A function that returns a slice returns one whose data

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_pre.c - the pre-tokenizers by the names of GGUF files. */
 #include "models/tokenizer/gguf_pre.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_pre.h - what "tokenizer.ggml.pre" of a GGUF file stands for.
  *
  * A GGUF file has the tokens and the merges of a byte-level BPE, but of its pre-tokenizer only a

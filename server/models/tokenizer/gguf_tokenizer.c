@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_tokenizer.c - a tokenizer from the metadata of a GGUF file. */
 #include "models/tokenizer/gguf_tokenizer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_tokenizer.h - the metadata of a GGUF file on their way to a tokenizer.
  *
  * A GGUF file keeps a tokenizer as lists: tokens, their types and scores, merges. They become a

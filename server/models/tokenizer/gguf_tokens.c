@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gguf_tokens.c - the lists of a tokenizer in a GGUF file: tokens, types, scores, merges. */
 #include "models/tokenizer/gguf_tokenizer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* legacy.h - how the forms of tokenizer files before tokenizer.json become a pipeline.
  *
  * Before tokenizer.json a checkpoint had a vocabulary alone (vocab.txt; vocab.json and merges.txt;

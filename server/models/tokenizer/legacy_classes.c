@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* legacy_classes.c - the classes of transformers whose vocabulary can be read without a
  * tokenizer.json.
  *

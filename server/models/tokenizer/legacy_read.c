@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* legacy_read.c - the files of legacy forms that are text: configs, vocabularies, and the added
  * tokens that they name. */
 #include "models/tokenizer/legacy.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* legacy_sentencepiece.c - a tokenizer.model of SentencePiece: its pieces, and the merges of its
  * BPE.
  *

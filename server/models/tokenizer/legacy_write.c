@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* legacy_write.c - writes the tokenizer.json of a legacy form.
  *
  * The text of the class is copied, with " for `, and each name in it that begins with @ gives way

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* models.c - the table of models, and those that find tokens in a trie: Unigram, WordPiece,
  * WordLevel.
  *

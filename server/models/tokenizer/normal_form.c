@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* normal_form.c - the four normal forms of Unicode.
  *
  * Most characters are stable: they stay as they are, and nothing before them reaches past them. A

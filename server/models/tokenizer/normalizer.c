@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* normalizer.c - the table of normalizers, and those that need no file of their own. */
 #include "models/tokenizer/normalizer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* normalizer.h - the normalizers that have a file of their own: the normal forms of Unicode (UAX
  * 15), and the rules of a SentencePiece model. */
 #ifndef ATTND_NORMALIZER_H

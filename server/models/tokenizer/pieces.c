@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pieces.c - the present pieces and the next ones.
  *
  * Two buffers take turns. Buffers grow in the arena by doubling, which leaves at most as much

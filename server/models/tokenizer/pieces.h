@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pieces.h - a text on its way through the pipeline, cut into pieces.
  *
  * Normalizers change the bytes of the text, pre-tokenizers cut it into pieces, and the tokens of

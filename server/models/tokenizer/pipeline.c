@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pipeline.c - reads the nodes of steps by the rows of their kind. */
 #include "models/tokenizer/pipeline.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pipeline.h - the steps of a pipeline, and how each is made from its node in tokenizer.json.
  *
  * A step is a function and a state, which lies in the tokenizer's arena and never changes once it

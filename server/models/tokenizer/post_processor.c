@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* post_processor.c - the post-processors: the tokens that a template puts around a text and its
  * pair, and offsets without the spaces of their tokens.
  *

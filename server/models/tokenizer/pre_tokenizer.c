@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pre_tokenizer.c - the pre-tokenizers: a text is cut into the pieces that a model sees.
  *
  * Most cut at matches: of a regular expression, of a literal text, or of single characters. */

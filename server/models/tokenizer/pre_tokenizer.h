@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pre_tokenizer.h - the options of Metaspace, which is a pre-tokenizer and a decoder; the pattern
  * of UnicodeScripts. */
 #ifndef ATTND_PRE_TOKENIZER_H

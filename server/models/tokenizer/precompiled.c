@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* precompiled.c - Precompiled: the rules of a SentencePiece model, as it stores them.
  *
  * The file has them in base64: the size of a double-array trie in bytes, the trie, and texts that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* regex.c - patterns over Oniguruma.
  *
  * What bounds a scan. The engine tries a match at a position, and each time a branch fails it takes

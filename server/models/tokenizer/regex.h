@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* regex.h - the matches of a regular expression of a tokenizer file, in bounded time and memory.
  *
  * Patterns are compiled and searched by Oniguruma, with the syntax and the options of the reference

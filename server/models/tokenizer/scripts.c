@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scripts.c - UnicodeScripts: cuts where the script of the characters changes, as SentencePiece
  * does.
  *

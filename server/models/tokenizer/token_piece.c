@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* token_piece.c - what one token adds to a text: its bytes where the tokenizer works on bytes, else
  * what decoding it behind the token before leaves more than that token alone. */
 #include "models/tokenizer/added_tokens.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tokenizer.c - see tokenizer.h: a text's way through the pipeline and back. */
 #include "models/tokenizer/added_tokens.h"
 #include "models/tokenizer/tokenizer_internal.h"

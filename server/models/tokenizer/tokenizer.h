@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tokenizer.h - text to tokens and back, by the tokenizer files of a checkpoint.
  *
  * The files are executed as they are: tokenizer.json, else vocab.txt (BERT), else vocab.json and

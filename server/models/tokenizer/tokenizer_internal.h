@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tokenizer_internal.h - what a tokenizer is made of, for the files that build one. */
 #ifndef ATTND_TOKENIZER_INTERNAL_H
 #define ATTND_TOKENIZER_INTERNAL_H

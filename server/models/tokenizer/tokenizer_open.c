@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tokenizer_open.c - a tokenizer from the files of a folder: a tokenizer.json, or a legacy form. */
 #include "formats/foreign_form.h"
 #include "models/tokenizer/added_tokens.h"

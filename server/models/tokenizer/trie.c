@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trie.c - how a double array is built.
  *
  * The strings are sorted, so that the strings below a node are a range of them and the node's

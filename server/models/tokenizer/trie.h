@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trie.h - a set of strings of bytes, walked byte by byte from the front of a text.
  *
  * A walk finds every piece of a vocabulary that a text begins with, in one step a byte, whatever

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* unicode.c - properties from utf8proc, corrected to the versions of Unicode of the reference.
  *
  * Tokens must be the reference's, and it takes each property from a table of another version of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* unicode.h - properties of characters, by utf8proc. The only file of the room that knows it. */
 #ifndef ATTND_UNICODE_H
 #define ATTND_UNICODE_H

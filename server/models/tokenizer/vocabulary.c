@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* vocabulary.c - a block of texts, and a hash table of their ids. */
 #include "models/tokenizer/vocabulary.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* vocabulary.h - tokens by id, and ids by token.
  *
  * Built once. All texts lie in one block; a table of ids with open addressing finds a text. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* work_limit.h - what bounds the time that one text takes, through all steps of the pipeline.
  *
  * A tokenizer's files may ask for any amount of work: patterns that backtrack, pieces of a megabyte

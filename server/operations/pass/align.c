@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* align.c - see align.h. */
 #include "operations/pass/align.h"
 

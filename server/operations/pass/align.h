@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* align.h - which keys a sequence of rows goes along: times of the words of speech, by the weights
  * of cross attention.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass.c - lists the steps of a pass by the model's blocks, up to the last one whose numbers an
  * item asks for, and runs them. */
 #include "operations/pass/pass_internal.h"

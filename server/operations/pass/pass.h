@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass.h - one pass through a model, of one or several sequences side by side.
  *
  * A pass is a list of steps (pass.c), each of which takes one or more turns, and a turn is a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_add.c - the steps that add: what a part computed to the rows, with the norms around the sum;
  * and rows to the weighted sum of all places that a head over classes reads. */
 #include "operations/pass/pass_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_align.c - the maps of the heads that an alignment goes by, while the layer's scratch holds
  * query and key; behind the last of their layers the alignment itself. */
 #include "operations/pass/pass_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_altup.c - the steps of a model that has several rows for each token (struct model_altup):
  * first they are made of the row of the token; each block predicts them, and what it computes of
  * the first corrects them; at last they become one row. Rows of a token follow each other.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_attend.c - the step of one attention layer: an item of each sequence, planned as a call of
  * POST /v1/attention would be, and run in the stages of its plan.
  *

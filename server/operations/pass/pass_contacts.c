@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_contacts.c - contacts of tokens: a logistic regression over the maps of all heads of all
  * layers, each made symmetric and freed of what the sums of its rows and columns explain. Source:
  * EsmContactPredictionHead of transformers' esm/modeling_esm.py at 0220b9db084f.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_contribute.c - the step behind the head that says what each part added to a logit.
  *
  * It goes back from the token's row of the head's matrix, a gradient, through every norm and sum

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_edit.c - what edits change in a pass: rows between two steps, and keys, weights and contexts
  * of heads within the step of attention. What is kept of a pass with its states is copied here,
  * too.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_embed.c - the step that makes the first rows of a stream (model_forward.h has the formulas).
  *
  * Turns of a stream of tokens: rows of the table of tokens; their product with the matrix of a

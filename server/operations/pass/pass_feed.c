@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_feed.c - the step of a feed-forward.
  *
  * Dense: two turns for each panel of rows, up (with the gate and the activation in the same

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_head.c - the step from the rows that leave the last stream to predictions and log-probs:
  * logits in panels of the rows asked for, their log-softmax, the most probable tokens, and the
  * log-probs and ranks of given ones. No more than a panel has logits at a time.

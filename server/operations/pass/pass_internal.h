@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_internal.h - what the steps of a pass share. */
 #ifndef ATTND_PASS_INTERNAL_H
 #define ATTND_PASS_INTERNAL_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_lens.c - the step behind a block whose rows the head reads as if they were the last (the
  * logit lens, nostalgebraist 2020): the rows of the asked positions, through the final norm. The
  * head's step does the rest. */

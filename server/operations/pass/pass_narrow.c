@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_narrow.c - a step behind the last one that looks at several rows of the last stream: where
  * one row of each sequence is asked for, the others need not go on to the head.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_norms.c - how much each key adds to a row: its weight times the norm of its value behind the
  * head's part of the output projection (Kobayashi et al. 2020, "Attention is Not Only a Weight").
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_read.c - what is read of a layer once its attention is computed and its scratch still holds
  * query, key and value: sums over spans that are summed up over rows, or over heads and layers; and
  * the turns of what is read of whole maps. */

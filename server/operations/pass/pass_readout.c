@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_readout.c - the step from the rows that leave a stream to vectors, and to logits of classes:
  * rows are pooled, or taken one by one, and go through the model's layers over vectors.
  *

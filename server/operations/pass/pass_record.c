@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_record.c - rows of a pass that its contributions are made of (pass_contribute.c): what a sum
  * with the residual reads and what it leaves, and the contexts of attention, of the rows that are
  * asked for. */

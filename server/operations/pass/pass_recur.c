@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_recur.c - the step of a layer that keeps a state in place of keys and values
  * (model_recurrence.h).
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_resize.c - positions of the patches of a picture that is not of the size that its model has
  * positions for: those of a grid of patches, interpolated between these.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_rollout.c - rollouts of a pass: from layer to layer, by the steps of rollout.h. */
 #include "operations/pass/pass_internal.h"
 

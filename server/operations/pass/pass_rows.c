@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_rows.c - steps that work on single rows, and what all steps do with rows. */
 #include "operations/pass/pass_internal.h"
 

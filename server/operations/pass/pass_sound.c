@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_sound.c - the first rows of a stream of sound (model_sound.h has the formulas).
  *
  * The convolutions over samples go piece by piece: a task makes PIECE_ROWS rows by all of them, in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_tile.c - the map of a head of a layer, piece by piece, while the layer's scratch still holds
  * query and key. A weight is exp(masked - lse), as in a kept trace, so no map is ever stored. */
 #include "operations/pass/pass_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass_tokens.c - the steps of a model whose blocks read tokens (struct model_token_inputs): the
  * rows that enter its first block are kept, and behind a block's feed-forward come these turns: the
  * gate's product, the product of the first rows with the block's part of a matrix, both together

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rollout.c - steps of a rollout, a few rows a task, from tiles of weights. */
 #include "operations/pass/rollout.h"
 

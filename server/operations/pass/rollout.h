@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rollout.h - attention rollout (Abnar and Zuidema 2020, "Quantifying Attention Flow in
  * Transformers"): how much of each first row a row has after some layers, if weights say how much
  * of each row goes into another and the residual is as much again.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sound.c - see sound.h.
  *
  * The transform of a frame is a product with a matrix of cosines and sines under the window, which

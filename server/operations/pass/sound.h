@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sound.h - the features that Whisper takes of sound: its log-mel spectrogram.
  *
  * Source: Radford et al. 2022, "Robust Speech Recognition via Large-Scale Weak Supervision",

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* edit_plan.c - what the edits of an item mean for its model: which layers, heads, rows and keys,
  * and numbers as floats. Everything is checked here, so that a pass cannot fail on them. */
 #include "operations/plan/trace_plan.h"

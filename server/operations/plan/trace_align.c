@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_align.c - plans the alignment of a decoder's tokens with the input of its encoder: the
  * heads whose maps are averaged, the rows and keys, and memory. */
 #include "operations/plan/trace_plan.h"

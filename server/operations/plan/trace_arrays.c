@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_arrays.c - inputs of a stream that are arrays: pixels, features, samples, and rows in place
  * of the embedding's output. */
 #include "operations/plan/trace_plan.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_contributions.c - of which targets contributions are asked for, and room for them. */
 #include "operations/plan/trace_plan.h"
 

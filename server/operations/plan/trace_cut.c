@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_cut.c - texts that are longer than their caller wants: cut as the reference cuts them, the
  * tokens of a text before the template adds its own.
  *

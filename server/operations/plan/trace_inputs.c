@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_inputs.c - the input of each stream of a model: text or tokens, pixels, features, sound, or
  * rows in place of the embedding's output. Everything that a stream cannot take is a fault. Then
  * which keys, and of which rows, the sums over spans are asked for. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_job.c - the kind of call that a trace is: its operation reads, the stages of computing are
  * the turns of its passes, one pass after the other, and its operation says the answer. Short
  * sequences of one model share a pass.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_job.h - a trace as a call (call/call.h), for whichever operation. */
 #ifndef ATTND_TRACE_JOB_H
 #define ATTND_TRACE_JOB_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_keep.c - what the items of a request keep, from their plans to their ids. */
 #include "operations/plan/trace_plan.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_lens.c - which layers of an answer have a lens, and which tokens it is asked about. */
 #include "operations/plan/trace_plan.h"
 

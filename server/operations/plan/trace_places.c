@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_places.c - where in a model and its rows what is asked of a trace lies: layers, positions,
  * rows of spans. */
 #include "operations/plan/trace_plan.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_plan.c - plans items one by one, and groups short ones so that they share a pass. */
 #include "operations/plan/trace_plan.h"
 

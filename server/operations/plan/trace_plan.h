@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_plan.h - from what a client asks of a trace to a plan of its passes.
  *
  * Resolves models, turns text into tokens (trace_inputs.c), chooses the layers and

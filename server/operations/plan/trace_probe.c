@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_probe.c - a text of random tokens twice, in place of a client's: heads that find repeats
  * show there, for nothing else tells its tokens (Olsson et al. 2022). A model has the same tokens
  * each time. */

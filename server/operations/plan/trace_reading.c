@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_reading.c - what a trace reads of its pass beside maps and rows, as planned: rows that are
  * summed up, and weights of heads. */
 #include "operations/plan/trace_plan.h"

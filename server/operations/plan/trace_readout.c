@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_readout.c - which vectors and classes a trace answers of its rows, and how they are made.
  */
 #include "operations/plan/trace_plan.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_results.c - what a trace answers: which layers, the shapes of their tensors, how many bytes
  * they take in the answer, and memory for them. */
 #include "operations/plan/trace_plan.h"

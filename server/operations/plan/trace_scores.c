@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_scores.c - which log-probs a trace asks of the head over the vocabulary: those of the
  * stream's own tokens, and those of targets; and the item without edits that is compared. */
 #include "operations/plan/trace_plan.h"

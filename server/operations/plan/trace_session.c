@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_session.c - the turn and the steps of a trace over a session.
  *
  * Each layer of the model is a step (session_call.h), whose cache the layer's attention opens when

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace_sound.c - sound as the input of a trace: samples, or a WAV file of them, become the
  * features that the model takes (sound.h), or samples as its preprocessor gives them. */
 #include "operations/plan/trace_plan.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session.c - a session, its memory beside its pages, and the window that its rows see. */
 #include "operations/session/session.h"
 

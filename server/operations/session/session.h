@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session.h - a session: keys and values of layers of one model that stay between calls, for the
  * key that made it.
  *

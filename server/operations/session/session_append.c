@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_append.c - appending to the rows of a layer (session_rows.h), and the groups of I8.
  *
  * Where the new positions go: into the last page, where it has room behind the rows of all sessions

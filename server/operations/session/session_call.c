@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_call.c - rows of a session in a call: the layer and its cache, then the order of the
  * call. */
 #include "operations/session/session_call.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_call.h - attention over sessions: an inference (infer_job.h) whose items append to the
  * layers of sessions, or read them, each in a step: what was asked of one layer, the cache that
  * rows are appended to, and whether they stay.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_end.c - how sessions end: taken out of their place in the store, their files removed, and
  * the reason remembered; and which of them are evicted where memory is short. */
 #include "operations/session/session_store_internal.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_file.c - writes a session: a fork as its snapshot, then the parts, checksums, settings.
  */
 #include "operations/session/session_file.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_file.h - a session as a safetensors file.
  *
  *     layers.N.key     [kv_heads, kv_len, head_dim]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_file_format.c - tables of dtypes and tensors, and where tensors lie in pages. */
 #include "operations/session/session_file_format.h"
 

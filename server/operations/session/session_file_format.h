@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_file_format.h - what the writer and the reader of a session's file share: keys of
  * metadata, names of dtypes, the tensors of a layer and where their numbers lie in the pages of a
  * session, and the digest of all that is not numbers.

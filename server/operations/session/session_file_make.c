@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_file_make.c - makes a session from a file that was read and checked, in whole pages. */
 #include "operations/session/session_file_read.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_file_read.c - settings, shapes, names, numbers and checksums, in the order of the checks.
  */
 #include "operations/session/session_file_read.h"

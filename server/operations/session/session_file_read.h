@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_file_read.h - a session's file (session_file.h) that anybody may have written, read and
  * checked before a session is made of it.
  *

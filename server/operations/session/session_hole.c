@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_hole.c - the hole of evicted positions in the parts of a layer, and the copies of what
  * is kept beside it. */
 #include "operations/session/session_rows.h"

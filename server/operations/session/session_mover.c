@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_mover.c - a few threads take sessions from one list; each has its own connections. */
 #include "operations/session/session_mover.h"
 

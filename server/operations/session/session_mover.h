@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_mover.h - sessions move to other daemons (--move-to): each as its file, by PUT.
  *
  * A move takes its turn among the calls of its session. When the other daemon has the session, it

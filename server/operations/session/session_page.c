@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_page.c - the layout of a page in memory, and the bounds of its keys, which the sessions
  * that share it make one at a time. */
 #include "operations/session/session_page.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_page.h - pages of cached keys and values, and the budget that all of them share.
  *
  * A page holds the keys and values of consecutive positions of one layer, as attention reads them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_path.c - the parameters of a session's path, checked before the store is asked. */
 #include "operations/session/session_path.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_path.h - the session of a path, /v1/sessions/{session}..., of which a key with the scope
  * sessions:all may say whose it is: ?owner=NAME. */
 #ifndef ATTND_SESSION_PATH_H

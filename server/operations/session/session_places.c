@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_places.c - an array with holes and two heaps whose keys are brought up to date late. */
 #include "operations/session/session_places.h"
 

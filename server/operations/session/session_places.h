@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_places.h - where the sessions of a store stand: in the order of their making, of their
  * ends, and of their last uses.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_rows.c - the list of a layer's parts, and the view of them that attention reads (layer.h,
  * struct attn_pages). Evicted rows are zeros, which are few: all heads read the same ones. */
 #include "operations/session/session_rows.h"

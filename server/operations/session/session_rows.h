@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_rows.h - the keys and values of one layer of a session: a list of pages, a length, and
  * the rows that a call is about to append.
  *

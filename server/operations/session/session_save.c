@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_save.c - the directory, writing at the end, and loading at the next start. */
 #include "operations/session/session_save.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_save.h - sessions on disk between two lives of a daemon (--session-save DIR).
  *
  * The end of the daemon writes each session as a file (session_file.h), and the next start makes

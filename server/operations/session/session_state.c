@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_state.c - the states of a layer that keeps one in place of keys and values: a part of
  * session_rows.h.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_store.c - sessions get a place, one replaces another, and keys find them.
  *
  * A replaced session waits until it is known whether the new one stays. Several may wait, each

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_store.h - the sessions of a daemon, by the name of a key and their ids. Thread-safe.
  *
  * A session is for the name that made it; other keys get 404, as if it did not exist, unless they

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_store_internal.h - what the two files of the store share: how sessions end
  * (session_end.c), on which session_store.c builds. All but the bytes of the budget is under the
  * mutex. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_turn.c - one mutex for all sessions: it is held for a few steps, and tickets of several
  * sessions are taken in one of them. */
 #include "operations/session/session_turn.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session_turn.h - the order of the calls of a session.
  *
  * A call takes a ticket for each session that it is about, all of them at once, and its turn is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spread.h - a session whose keys and values are spread over peers: which positions lie where.
  *
  * The positions are cut into ranges, one after the other. Each lies at one peer, as an ordinary

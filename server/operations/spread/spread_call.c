@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spread_call.c - see spread_call.h: the order of a call, and its steps. spread_steps.h has what
  * each step asks and takes. */
 #include "operations/spread/spread_call.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spread_call.h - attention over a session that is spread: one item of an inference, whose keys and
  * values are appended to ranges at peers, and whose query goes to all ranges that it sees. What
  * they answer are parts, so the item becomes a merge of them.

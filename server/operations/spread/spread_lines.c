@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spread_lines.c - see spread_lines.h. One mutex for all: it is held for a few steps. */
 #include "operations/spread/spread_lines.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spread_lines.h - requests to peers, by threads that do nothing but wait for their answers.
  *
  * Each peer has a few lines, a thread and a connection each, and a queue of requests for them. A

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spread_message.c - see spread_message.h. */
 #include "operations/spread/spread_message.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spread_message.h - what a call asks of one peer, and what the peer says, as bytes: a batch over
  * sessions of POST /v1/sessions/attention, as a file of safetensors, whose items are the ranges
  * that lie there. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spread_peers.c - see spread_peers.h. */
 #include "operations/spread/spread_peers.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spread_peers.h - the other daemons that sessions may be spread over: the file of --peers.
  *
  * JSON: {"peers": [{"name": "b", "url": "https://b:8080", "key": "...", "ca": "/etc/ca.pem"}]}. The

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spread_steps.c - see spread_steps.h. */
 #include "operations/spread/spread_steps.h"
 

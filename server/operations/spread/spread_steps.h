@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spread_steps.h - the steps of a call over a session that is spread: what peers are asked, and
  * what their answers mean. */
 #ifndef ATTND_SPREAD_STEPS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* contribution.h - what each part of a pass adds to the logit of a token, or to the difference of
  * two, as plain data: direct logit attribution. The scale of every norm on the way is held as it
  * was, so the logit is a sum. */

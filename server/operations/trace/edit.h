@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* edit.h - edits of a pass, as plain data: what a client asks to be changed on the way, and what
  * that means for the model.
  *

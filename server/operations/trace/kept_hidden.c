@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kept_hidden.c - the keys that a row may see, as the tiles of a map take them (kept_layer_tile).
  */
 #include "operations/trace/kept_hidden.h"

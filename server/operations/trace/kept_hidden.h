@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kept_hidden.h - which pairs of a kept layer may not be seen: a weight of 0 does not say whether
  * it is hidden or small. */
 #ifndef ATTND_KEPT_HIDDEN_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kept_piece.c - cells from tiles of a map or from its levels, and one pair with all its stages. */
 #include "operations/trace/kept_piece.h"
 

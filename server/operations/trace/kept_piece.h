@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kept_piece.h - one piece of a map of a kept trace, or the same piece of the maps of all heads of
  * a layer, as the bytes of an answer; and one score. */
 #ifndef ATTND_KEPT_PIECE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kept_repeats.c - positions sorted by their tokens, so that a row reads the weights of its repeats
  * alone. */
 #include "operations/trace/kept_repeats.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kept_repeats.h - where the tokens of a text stood before: what a head that finds repeats looks
  * at. */
 #ifndef ATTND_KEPT_REPEATS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kept_statistics.c - sums over tiles of maps.
  *
  * The entropy needs no logarithm of weights: ln(weight) is masked - lse, and the weights of a row

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kept_statistics.h - what each head of a kept trace does, as means over its rows (Clark et al.
  * 2019, "What Does BERT Look At?"):
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kept_store.c - a list of traces under one mutex, and the ids of those that ended.
  *
  * The budget has room for hundreds of thousands of small traces, and any client may ask for one. So

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kept_store.h - the kept traces of a daemon, by their ids, within their own budget of memory
  * (--trace-memory-max). Thread-safe.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kept_trace.c - the memory of what is kept, and the levels of its large maps. */
 #include "operations/trace/kept_trace.h"
 

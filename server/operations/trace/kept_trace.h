@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kept_trace.h - what stays of a trace that is kept: for each of its layers the query and key that
  * attention read, rotated, and lse. A piece of any of its maps can be computed from these without a
  * softmax (map_tile.h).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mark.h - places at which a pass can be taken up again by another one.
  *
  * While a pass runs, its marks take the rows there as they are before edits of that place; a pass

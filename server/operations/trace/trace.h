@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trace.h - what a client asks of a trace and what it gets, as plain data.
  *
  * A trace is the whole pass of a model: text, tokens, pixels or features in, the numbers of every

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """access.py URL CERTIFICATE KEY NARROW - attnd.Client against a daemon with HTTPS and keys.
 
 KEY has the scopes infer and sessions and at most one session, NARROW may call the model demo alone; sessions have

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """causes.py URL - edits, log-probs, completions and the names of TransformerLens by attnd.Client, against a daemon with
 the models of examples/models. Answers that came as tensors are compared with those in JSON."""
 

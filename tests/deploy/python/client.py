@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """client.py URL UNIX - attnd.Client against a daemon with the models of examples/models at both addresses."""
 
 import doctest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """layout.py - the structs of attnd.py are those of the headers. Reads lines "STRUCT FIELD OFFSET BYTES", a field of "-"
 being the whole struct."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """local.py - attnd.local on numpy arrays against the formulas in double, and weight maps."""
 
 import copy

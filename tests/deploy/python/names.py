@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """names.py - prints what is public: each name with its arguments, its bases and what is said of it."""
 
 import inspect

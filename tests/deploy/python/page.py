@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """page.py URL PAGE... - runs the blocks of Python of each page in order against a daemon, and compares what each
 prints with the block behind it. "..." stands for anything, white space does not count."""
 

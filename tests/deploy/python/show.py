@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """show.py URL - attnd.show() gives the page the numbers that it was given, of every form that BertViz takes, and
 refuses what no page could draw. What the page shows of them is tests/page/test_page_shown.c's."""
 

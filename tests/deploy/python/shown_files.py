@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """shown_files.py URL FOLDER - writes what attnd.show() makes of a small map with hostile tokens: saved.html, and
 notebook.html, which holds its frame among its own text as a notebook does."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch_client.py URL - tensors of torch in calls of attnd.Client, as JSON and as bytes, beside arrays of numpy."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch_tensors.py - attnd.local on torch's tensors beside torch, and the attention function for transformers."""
 
 import types

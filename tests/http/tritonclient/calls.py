@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The calls that were recorded: calls.py sync|aio HOST:PORT. Ends with 1 and a line for each that went wrong.
 
 The daemon has a model called kept and --model-control explicit."""

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* calls.js - dropped files of query and key: the numbers of the page are those of one whole call of /v1/attention. */
 const { readCallFile } = await import(at('call_file.js'));
 const { openCall } = await import(at('source_call.js'));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* expect.js - runs before each file of this folder, in the page: what did not hold is in faults, which the test
  * reads. */
 const faults = [];

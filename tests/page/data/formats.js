@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* formats.js - files that others wrote are read, what is written is read again, and what is broken is said.
  *
  * The arrays were saved by numpy 1.24.2: numpy.lib.format.write_array() of (arange(6) - 2.5).reshape(2, 3) as each

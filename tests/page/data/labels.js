@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* labels.js - labels are cut to what fits in a few steps, however long a token is. */
 const { fitLabel } = await import(at('../draw/axis.js'));
 let asked = 0;

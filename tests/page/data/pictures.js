@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* pictures.js - a picture becomes the pixels that the model's description asks for; the patches are where they are
  * seen. */
 const { openSource } = await import(at('open.js'));

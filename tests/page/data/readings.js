@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* readings.js - tokens as running text: what they stand for, as it stands in the text, whatever the tokens are. */
 const { readTokens } = await import(at('tokens.js'));
 const bytes = (text) => new TextEncoder().encode(text).length;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* state.js - the address holds the state: what is written is read again, whatever the state. */
 const { INITIAL, linkOf, readAddress, writeAddress, createStore } = await import(at('state.js'));
 const random = numbersFrom(7);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* tiles.js - cells of a TileStore are the maxima of the map, however it is asked; no request is made twice, few at
  * once, and those out of view end. */
 const { TileStore, levelOf } = await import(at('tiles.js'));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* traces.js - a source over a kept trace of stories260K: its numbers are those of /v1/trace, and a trace that has ended
  * is made again. */
 const { openTrace } = await import(at('source_trace.js'));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* weights.js - files of weights that were computed elsewhere: the numbers of the page are those of the file. */
 const { openSource } = await import(at('open.js'));
 const { writeSafetensors } = await import(at('safetensors.js'));

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tensors in shared memory, by tritonclient and its utils.shared_memory: calls.py HOST:PORT PREFIX
 
 The calls are those of NVIDIA's example simple_http_shm_client.py, in its order: all regions are dropped, those of CUDA
