@@ -273,7 +273,7 @@ TEST(commands_of_the_page)
     shell("glob=$(sed -n 's|^sudo apt install ./build/||p' $D/page) && cd $D && ls $glob && "
           "test \"$(dpkg-deb -f $glob Package)\" = attnd");
     assert_string_equal(
-        shell("for package in $(sed -n 's/^| `\\([a-z0-9-]*\\)` | .*/\\1/p' $D/page); do "
+        shell("for package in $(sed -n 's/^- `\\([a-z0-9-]*\\)`: .*/\\1/p' $D/page); do "
               "echo $package; done"),
         "attnd\nlibattn1\nlibattn-dev\npython3-attnd\n");
 }

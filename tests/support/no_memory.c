@@ -35,9 +35,16 @@ struct http_response send_once(const struct http_request *request)
     return response;
 }
 
+/* Over a connection that is kept: a round opens one, and to open another would say no more. */
 void expect_well(const struct http_request *request, long status)
 {
-    struct http_response response = send_once(request);
+    static struct http_client kept;
+    if (!kept.curl || kept.port != server.port) {
+        if (kept.curl)
+            http_client_free(&kept);
+        http_client_init(&kept, server.port);
+    }
+    struct http_response response = http_client_send(&kept, request);
     if (response.status != status)
         fail_msg("%s: expected %ld, not %ld: %s", request->path, status, response.status,
                  response.body ? response.body : "");
