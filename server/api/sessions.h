@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sessions.h - sessions (API_SESSIONS.md) listed, looked at, moved, and as files, out and in. What else is
- * done about one is an operation (operations/sessions.h), as attention over it is. */
+/* sessions.h - sessions (API_SESSIONS.md) listed, looked at, moved, and as files, out and in. What
+ * else is done about one is an operation (operations/sessions.h), as attention over it is. */
 #ifndef ATTND_SESSIONS_H
 #define ATTND_SESSIONS_H
 

@@ -83,8 +83,8 @@ int fault_retry_after_s(int status, int retry_after_s);
 
 const char *fault_code_name(enum fault_code code);
 
-/* Sets the code and the message; clears the pointer and what is set after it. Returns false, so that a
- * function can end with return fault_set(...). */
+/* Sets the code and the message; clears the pointer and what is set after it. Returns false, so
+ * that a function can end with return fault_set(...). */
 bool fault_set(struct fault *fault, enum fault_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

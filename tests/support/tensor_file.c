@@ -12,11 +12,8 @@ static const struct {
     const char *name;
     size_t size;
 } TYPES[] = {
-    [TENSOR_F32] = { "F32", 4 },
-    [TENSOR_F16] = { "F16", 2 },
-    [TENSOR_BOOL] = { "BOOL", 1 },
-    [TENSOR_I64] = { "I64", 8 },
-    [TENSOR_U8] = { "U8", 1 },
+    [TENSOR_F32] = { "F32", 4 }, [TENSOR_F16] = { "F16", 2 }, [TENSOR_BOOL] = { "BOOL", 1 },
+    [TENSOR_I64] = { "I64", 8 }, [TENSOR_U8] = { "U8", 1 },
 };
 
 enum { TYPE_COUNT = sizeof TYPES / sizeof TYPES[0] };

@@ -3,8 +3,8 @@
  *
  * Each peer has a few lines, a thread and a connection each, and a queue of requests for them. A
  * job that has asked peers waits outside its scheduler (JOB_WAITS), so no worker waits for a peer:
- * it goes on when all peers have answered, or as soon as one cannot be reached. A request whose time
- * passes in the queue ends there: a silent peer may keep all its lines. */
+ * it goes on when all peers have answered, or as soon as one cannot be reached. A request whose
+ * time passes in the queue ends there: a silent peer may keep all its lines. */
 #ifndef ATTND_SPREAD_LINES_H
 #define ATTND_SPREAD_LINES_H
 
