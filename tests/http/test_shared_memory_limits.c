@@ -244,7 +244,9 @@ TEST(held_regions_count)
     struct http_raw raw[READERS];
     struct shared_region memory;
     char name[20];
-    daemon_start_with(&other, "--shared-memory-prefix", SHARED_PREFIX, NULL);
+    /* The answers wait as long as the registrations take. */
+    daemon_start_with(&other, "--shared-memory-prefix", SHARED_PREFIX, "--send-timeout", "10m",
+                      "--timeout", "10m", NULL);
     http_client_init(&own, other.port);
     shared_region_make(&memory, "held", ROWS * sizeof(float));
     for (int i = 0; i < READERS; i++) {
