@@ -308,6 +308,12 @@ static void project_few_blocks(const struct blocks_kind *kind, const struct bloc
 
 /* --------------------------------------------------------------------------------- more rows -- */
 
+/* Prefetch the line that is bytes ahead; it need not exist. */
+INLINE void prefetch_number(const void *number, int64_t bytes)
+{
+    __builtin_prefetch((const void *)((uintptr_t)number + (uintptr_t)bytes), 0, 2);
+}
+
 /* sums_t is [out][width], tile [columns][width]; wide has room for PROJECT_WIDE_ROWS outputs. */
 static void project_blocks_tile(const struct blocks_kind *kind, const struct blocks_weight *weight,
                                 float *sums_t, const float *tile, int64_t width, int64_t i,

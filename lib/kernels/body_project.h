@@ -33,7 +33,8 @@
 /* Rows whose sums fit into registers beside a square of parameters. */
 enum { PROJECT_DECODE_ROWS = VEC_BYTES == 64 ? 8 : 4 };
 
-/* One row meets groups of outputs side by side. The lines of long rows would evict each other. */
+/* One row meets groups of outputs side by side. The lines of long rows would evict each other.
+ * PROJECT_SHORT_BYTES is the longest row that is short. */
 enum { PROJECT_GROUPS_MAX = 2, PROJECT_SHORT_BYTES = 4096 };
 
 /* Inputs of a tile, a whole number of parts; and the stride of rows of widened parameters, chosen
@@ -171,17 +172,11 @@ INLINE vec project_column(const enum attn_numbers kind, const vec square[LANES],
     return project_halves(pair, c % 2 != 0);
 }
 
-/* Prefetch the line that is bytes ahead; it need not exist. */
-INLINE void prefetch_number(const void *number, int64_t bytes)
-{
-    __builtin_prefetch((const void *)((uintptr_t)number + (uintptr_t)bytes), 0, 2);
-}
-
-/* The parameters to prefetch while outputs rows of parameters are read from input i on, a vector of
- * each: so many vectors that lie one behind the other. Asked for in this order, they come up to
- * half as fast again as rows side by side, whose next lines the CPU does not predict. Short rows
- * are one run: those of the next outputs. Of a long row, a run is its next block, or the first one
- * of a row of the next outputs. The address need not exist. */
+/* The address to prefetch from while the loop reads a vector of each of some outputs, from input i
+ * on: as many vectors, one behind the other. Memory brings these up to half as fast again as lines
+ * of rows side by side, which the CPU does not predict. Short rows are one run: the rows of the
+ * next outputs. A run of a long row is its next block, or the first block of a row of the next
+ * outputs. The address need not exist. */
 INLINE uintptr_t project_next(const enum attn_numbers kind, int64_t outputs, const void *weight,
                               int64_t weight_stride, int64_t i, int64_t in)
 {
