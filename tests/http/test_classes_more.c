@@ -175,18 +175,22 @@ TEST(vit)
 
 #define SELF(begin, name)                                                                          \
     FORWARD_LINEAR(begin name ".q_proj", 12, 12)                                                   \
-    FORWARD_LINEAR(begin name ".k_proj", 12, 12) FORWARD_LINEAR(begin name ".v_proj", 12, 12)      \
-        FORWARD_LINEAR(begin name ".out_proj", 12, 12) FORWARD_NORM(begin name "_layer_norm", 12)
+    FORWARD_LINEAR(begin name ".k_proj", 12, 12)                                                   \
+    FORWARD_LINEAR(begin name ".v_proj", 12, 12)                                                   \
+    FORWARD_LINEAR(begin name ".out_proj", 12, 12) FORWARD_NORM(begin name "_layer_norm", 12)
 #define STACK(begin)                                                                               \
     FORWARD_TABLE(begin "embed_positions.weight", 18x12)                                           \
     FORWARD_NORM(begin "layernorm_embedding", 12)                                                  \
-    SELF(begin "layers.#.", "self_attn") FORWARD_LINEAR(begin "layers.#.fc1", 20, 12)              \
-        FORWARD_LINEAR(begin "layers.#.fc2", 12, 20)                                               \
-            FORWARD_NORM(begin "layers.#.final_layer_norm", 12)
+    SELF(begin "layers.#.", "self_attn")                                                           \
+    FORWARD_LINEAR(begin "layers.#.fc1", 20, 12)                                                   \
+    FORWARD_LINEAR(begin "layers.#.fc2", 12, 20)                                                   \
+    FORWARD_NORM(begin "layers.#.final_layer_norm", 12)
 #define BART                                                                                       \
     FORWARD_TABLE("model.shared.weight", 40x12)                                                    \
-    STACK("model.encoder.") STACK("model.decoder.") SELF("model.decoder.layers.#.", "encoder_"     \
-                                                                                    "attn")
+    STACK("model.encoder.")                                                                        \
+    STACK("model.decoder.")                                                                        \
+    SELF("model.decoder.layers.#.", "encoder_"                                                     \
+                                    "attn")
 #define BART_CONFIG                                                                                \
     "{\"model_type\":\"bart\",\"architectures\":[\"BartForSequenceClassification\"],"              \
     "\"d_model\":12,\"encoder_layers\":2,\"decoder_layers\":2,\"encoder_attention_heads\":2,"      \

@@ -98,7 +98,7 @@ TEST(llama_scaled_by_yarn)
     EXPERT e ".w1.weight 24x16, " EXPERT e ".w2.weight 16x24, " EXPERT e ".w3.weight 24x16, "
 #define STACKED(of_file, of_family)                                                                \
     GGUF_IN_BLOCK(of_file "_exps.weight", "block_sparse_moe.experts.@." of_family ".weight/"       \
-                                                                                  "stack:4")
+                                          "stack:4")
 
 static const struct gguf_family MIXTRAL = {
     .name = "mixtral",

@@ -317,20 +317,20 @@ TEST(bert_without_types)
     W("dec.output_norm", "decoder.final_layer_norm")                                               \
     W("enc.blk.0.attn_rel_b", "encoder.block.0.layer.0.SelfAttention.relative_attention_bias")     \
     W("dec.blk.0.attn_rel_b", "decoder.block.0.layer.0.SelfAttention.relative_attention_bias")     \
-        T5_ATTENTION_NAMES("enc.blk.#.attn", ENCODER "0.SelfAttention")                            \
-            T5_ATTENTION_NAMES("dec.blk.#.attn", DECODER "0.SelfAttention") T5_ATTENTION_NAMES(    \
-                "dec.blk.#.cross_attn", DECODER "1.EncDecAttention") W("enc.blk.#.attn_norm",      \
-                                                                       ENCODER "0.layer_norm")     \
-                W("enc.blk.#.ffn_norm", ENCODER "1.layer_norm") W("dec.blk.#.attn_norm",           \
-                                                                  DECODER "0.layer_norm")          \
-                    W("dec.blk.#.cross_attn_norm",                                                 \
-                      DECODER "1.layer_norm") W("dec.blk.#.ffn_norm", DECODER "2.layer_norm")      \
-                        W("enc.blk.#.ffn_up", ENCODER "1.DenseReluDense." up)                      \
-                            W("dec.blk.#.ffn_up", DECODER "2.DenseReluDense." up)                  \
-                                W("enc.blk.#.ffn_gate", ENCODER "1.DenseReluDense." gate)          \
-                                    W("dec.blk.#.ffn_gate", DECODER "2.DenseReluDense." gate)      \
-                                        W("enc.blk.#.ffn_down", ENCODER "1.DenseReluDense.wo")     \
-                                            W("dec.blk.#.ffn_down", DECODER "2.DenseReluDense.wo")
+    T5_ATTENTION_NAMES("enc.blk.#.attn", ENCODER "0.SelfAttention")                                \
+    T5_ATTENTION_NAMES("dec.blk.#.attn", DECODER "0.SelfAttention")                                \
+    T5_ATTENTION_NAMES("dec.blk.#.cross_attn", DECODER "1.EncDecAttention")                        \
+    W("enc.blk.#.attn_norm", ENCODER "0.layer_norm")                                               \
+    W("enc.blk.#.ffn_norm", ENCODER "1.layer_norm")                                                \
+    W("dec.blk.#.attn_norm", DECODER "0.layer_norm")                                               \
+    W("dec.blk.#.cross_attn_norm", DECODER "1.layer_norm")                                         \
+    W("dec.blk.#.ffn_norm", DECODER "2.layer_norm")                                                \
+    W("enc.blk.#.ffn_up", ENCODER "1.DenseReluDense." up)                                          \
+    W("dec.blk.#.ffn_up", DECODER "2.DenseReluDense." up)                                          \
+    W("enc.blk.#.ffn_gate", ENCODER "1.DenseReluDense." gate)                                      \
+    W("dec.blk.#.ffn_gate", DECODER "2.DenseReluDense." gate)                                      \
+    W("enc.blk.#.ffn_down", ENCODER "1.DenseReluDense.wo")                                         \
+    W("dec.blk.#.ffn_down", DECODER "2.DenseReluDense.wo")
 
 static const struct gguf_family T5 = {
     .name = "t5",

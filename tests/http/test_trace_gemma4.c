@@ -249,38 +249,54 @@ static void pass_gemma4(struct forward *forward)
     SLIDING_KEYS("0")                                                                              \
     FULL("1")                                                                                      \
     FULL_KEYS("1")                                                                                 \
-    SLIDING("2") SLIDING_KEYS("2") FULL("3") FULL_KEYS("3") SLIDING("4") FULL("5") FEED("0", "24") \
-        FEED("1", "24") FEED("2", "24") FEED("3", "24") FEED("4", "48") FEED("5", "48") BLOCK      \
-        "input_layernorm.weight 16, " BLOCK "post_attention_layernorm.weight 16, " BLOCK           \
-        "pre_feedforward_layernorm.weight 16, " BLOCK                                              \
-        "post_feedforward_layernorm.weight 16, " BLOCK                                             \
-        "post_per_layer_input_norm.weight 16, " BLOCK "per_layer_input_gate.weight 6x16, " BLOCK   \
-        "per_layer_projection.weight 16x6, " BLOCK "layer_scalar 1*2, "                            \
-        "model.language_model.embed_tokens.weight 40x16, "                                         \
-        "model.language_model.embed_tokens_per_layer.weight 40x36, "                               \
-        "model.language_model.per_layer_model_projection.weight 36x16, "                           \
-        "model.language_model.per_layer_projection_norm.weight 6, "                                \
-        "model.language_model.norm.weight 16"
+    SLIDING("2")                                                                                   \
+    SLIDING_KEYS("2")                                                                              \
+    FULL("3")                                                                                      \
+    FULL_KEYS("3")                                                                                 \
+    SLIDING("4")                                                                                   \
+    FULL("5")                                                                                      \
+    FEED("0", "24")                                                                                \
+    FEED("1", "24")                                                                                \
+    FEED("2", "24")                                                                                \
+    FEED("3", "24")                                                                                \
+    FEED("4", "48")                                                                                \
+    FEED("5", "48")                                                                                \
+    BLOCK "input_layernorm.weight 16, " BLOCK "post_attention_layernorm.weight 16, " BLOCK         \
+          "pre_feedforward_layernorm.weight 16, " BLOCK                                            \
+          "post_feedforward_layernorm.weight 16, " BLOCK                                           \
+          "post_per_layer_input_norm.weight 16, " BLOCK "per_layer_input_gate.weight 6x16, " BLOCK \
+          "per_layer_projection.weight 16x6, " BLOCK "layer_scalar 1*2, "                          \
+          "model.language_model.embed_tokens.weight 40x16, "                                       \
+          "model.language_model.embed_tokens_per_layer.weight 40x36, "                             \
+          "model.language_model.per_layer_model_projection.weight 36x16, "                         \
+          "model.language_model.per_layer_projection_norm.weight 6, "                              \
+          "model.language_model.norm.weight 16"
 
 #define EXPERT_TENSORS                                                                             \
     SLIDING("0")                                                                                   \
     SLIDING_KEYS("0")                                                                              \
     FULL("1")                                                                                      \
     FULL_KEYS("1")                                                                                 \
-    SLIDING("2") SLIDING_KEYS("2") FULL("3") FULL_KEYS("3") SLIDING("4") SLIDING_KEYS("4")         \
-        FULL("5") FULL_KEYS("5") BLOCK                                                             \
-        "mlp.gate_proj.weight 24x16, " BLOCK "mlp.up_proj.weight 24x16, " BLOCK                    \
-        "mlp.down_proj.weight 16x24, " BLOCK "router.proj.weight 4x16*3, " BLOCK                   \
-        "router.scale 16*3, " BLOCK "router.per_expert_scale 4*2, " BLOCK                          \
-        "experts.gate_up_proj 4x10x16, " BLOCK "experts.down_proj 4x16x5, " BLOCK                  \
-        "input_layernorm.weight 16, " BLOCK "post_attention_layernorm.weight 16, " BLOCK           \
-        "pre_feedforward_layernorm.weight 16, " BLOCK                                              \
-        "post_feedforward_layernorm.weight 16, " BLOCK                                             \
-        "pre_feedforward_layernorm_2.weight 16, " BLOCK                                            \
-        "post_feedforward_layernorm_1.weight 16, " BLOCK                                           \
-        "post_feedforward_layernorm_2.weight 16, " BLOCK "layer_scalar 1*2, "                      \
-        "model.language_model.embed_tokens.weight 40x16, "                                         \
-        "model.language_model.norm.weight 16"
+    SLIDING("2")                                                                                   \
+    SLIDING_KEYS("2")                                                                              \
+    FULL("3")                                                                                      \
+    FULL_KEYS("3")                                                                                 \
+    SLIDING("4")                                                                                   \
+    SLIDING_KEYS("4")                                                                              \
+    FULL("5")                                                                                      \
+    FULL_KEYS("5")                                                                                 \
+    BLOCK "mlp.gate_proj.weight 24x16, " BLOCK "mlp.up_proj.weight 24x16, " BLOCK                  \
+          "mlp.down_proj.weight 16x24, " BLOCK "router.proj.weight 4x16*3, " BLOCK                 \
+          "router.scale 16*3, " BLOCK "router.per_expert_scale 4*2, " BLOCK                        \
+          "experts.gate_up_proj 4x10x16, " BLOCK "experts.down_proj 4x16x5, " BLOCK                \
+          "input_layernorm.weight 16, " BLOCK "post_attention_layernorm.weight 16, " BLOCK         \
+          "pre_feedforward_layernorm.weight 16, " BLOCK                                            \
+          "post_feedforward_layernorm.weight 16, " BLOCK                                           \
+          "pre_feedforward_layernorm_2.weight 16, " BLOCK                                          \
+          "post_feedforward_layernorm_1.weight 16, " BLOCK                                         \
+          "post_feedforward_layernorm_2.weight 16, " BLOCK "layer_scalar 1*2, "                    \
+          "model.language_model.embed_tokens.weight 40x16, "                                       \
+          "model.language_model.norm.weight 16"
 
 #define EXPERT_CONFIG                                                                              \
     "{\"model_type\":\"gemma4\",\"tie_word_embeddings\":true,\"text_config\":{"                    \

@@ -42,8 +42,9 @@ static void compare(const char *name, const char *config, const char *fields,
 {
     serve(name, config);
     trace_client_expect_inputs(&client, name,
-                               strstr(fields, "\"features\"") ? "[\"features\",\"sound\",\"decoder\"]"
-                                                              : "[\"tokens\",\"decoder\"]");
+                               strstr(fields, "\"features\"")
+                                   ? "[\"features\",\"sound\",\"decoder\"]"
+                                   : "[\"tokens\",\"decoder\"]");
     trace_client_expect(&client, name, fields, want);
     trace_client_expect_predictions(&client, name, fields, POSITIONS, POSITION_COUNT, want);
     leave();

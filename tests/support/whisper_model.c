@@ -25,16 +25,14 @@ static const char CONFIG[] =
 static const char TENSORS[] = LINEAR("model.encoder.conv1", 12, 8x3) LINEAR(
     "model.encoder.conv2", 12,
     12x3) "model.encoder.embed_positions.weight 20x12, " ATTENTION(ENCODER "self_attn.")
-    NORM(ENCODER "self_attn_layer_norm") FEED_FORWARD(ENCODER)
-        NORM("model.encoder.layer_norm") "model.decoder.embed_tokens.weight 40x12, "
-                                         "model.decoder.embed_positions.weight 16x12, " ATTENTION(
-                                             DECODER
-                                             "self_attn.") NORM(DECODER "self_attn_layer_norm")
-                                             ATTENTION(DECODER "encoder_attn.") NORM(
-                                                 DECODER "encoder_attn_layer_norm")
-                                                 FEED_FORWARD(
-                                                     DECODER) "model.decoder.layer_norm.weight 12, "
-                                                              "model.decoder.layer_norm.bias 12";
+    NORM(ENCODER "self_attn_layer_norm") FEED_FORWARD(ENCODER) NORM(
+        "model.encoder.layer_norm") "model.decoder.embed_tokens.weight 40x12, "
+                                    "model.decoder.embed_positions.weight 16x12, " ATTENTION(
+                                        DECODER "self_attn.") NORM(DECODER "self_attn_layer_norm")
+                                        ATTENTION(DECODER "encoder_attn.")
+                                            NORM(DECODER "encoder_attn_layer_norm") FEED_FORWARD(
+                                                DECODER) "model.decoder.layer_norm.weight 12, "
+                                                         "model.decoder.layer_norm.bias 12";
 
 void whisper_model_save(const char *directory)
 {
