@@ -164,9 +164,12 @@ INLINE vec float_of_i8(const int8_t *p, int64_t n)
 #elif VEC_BYTES == 32 && defined(__AVX2__) && !defined(__clang__)
 INLINE vec float_of_i8(const int8_t *p, int64_t n)
 {
-    bytes_vec bytes = { 0 };
-    memcpy(&bytes, p, (size_t)n);
-    return __builtin_convertvector((ivec)__builtin_ia32_pmovsxbd256(bytes), vec);
+    /* A word goes to a vector by a register; bytes would go by memory, and wait there. */
+    typedef int64_t words_vec __attribute__((vector_size(16)));
+    int64_t word = 0;
+    memcpy(&word, p, (size_t)n);
+    return __builtin_convertvector(
+        (ivec)__builtin_ia32_pmovsxbd256((bytes_vec)(words_vec){ word, 0 }), vec);
 }
 #else
 INLINE vec float_of_i8(const int8_t *p, int64_t n)
