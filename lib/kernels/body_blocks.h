@@ -314,24 +314,27 @@ INLINE void prefetch_number(const void *number, int64_t bytes)
     __builtin_prefetch((const void *)((uintptr_t)number + (uintptr_t)bytes), 0, 2);
 }
 
-/* sums_t is [out][width], tile [columns][width]; wide has room for PROJECT_WIDE_ROWS outputs. */
+/* sums_t is [out][width of lanes]; the first column is input i, and wide has room for a part of
+ * PROJECT_STEP outputs. */
 static void project_blocks_tile(const struct blocks_kind *kind, const struct blocks_weight *weight,
-                                float *sums_t, const float *tile, int64_t width, int64_t i,
-                                int64_t columns, float *wide)
+                                float *sums_t, const struct project_lanes *lanes, int64_t i,
+                                float *wide)
 {
     const int64_t stride = weight->stride / kind->numbers * kind->bytes;
 
-    for (int64_t o = 0; o < weight->out; o += PROJECT_WIDE_ROWS) {
-        const int64_t n = at_most(weight->out - o, PROJECT_WIDE_ROWS);
-        for (int64_t j = 0; j < n; j++) {
-            const uint8_t *blocks = blocks_at(kind, weight, o + j, i);
-            kind->unpack(wide + j * PROJECT_WIDE_STRIDE, blocks, columns / kind->numbers);
-            for (int64_t at = 0; at < columns / kind->numbers * kind->bytes; at += 64)
-                prefetch_number(blocks, at + PROJECT_WIDE_ROWS * stride);
+    for (int64_t o = 0; o < weight->out; o += PROJECT_STEP)
+        for (int64_t c = 0; c < lanes->columns; c += ATTN_PROJECT_PART) {
+            const int64_t n = at_most(weight->out - o, PROJECT_STEP);
+            const int64_t columns = at_most(lanes->columns - c, ATTN_PROJECT_PART);
+            const struct project_part part = { wide, PROJECT_WIDE, n, columns, { 0 } };
+            for (int64_t j = 0; j < n; j++) {
+                const uint8_t *blocks = blocks_at(kind, weight, o + j, i + c);
+                kind->unpack(wide + j * PROJECT_WIDE, blocks, columns / kind->numbers);
+                for (int64_t at = 0; at < columns / kind->numbers * kind->bytes; at += 64)
+                    prefetch_number(blocks, at + PROJECT_STEP * stride);
+            }
+            project_panels_of(sums_t + o * lanes->width, lanes, c, &part);
         }
-        project_tile_of(ATTN_NUMBERS_F32, sums_t + o * width, tile, width, wide,
-                        PROJECT_WIDE_STRIDE, n, columns, NULL);
-    }
 }
 
 static void project_many_blocks(const struct blocks_kind *kind, const struct blocks_weight *weight,
@@ -343,9 +346,9 @@ static void project_many_blocks(const struct blocks_kind *kind, const struct blo
 
     project_begin_many(sums_t, width, bias, weight->out);
     for (int64_t i = 0; i < weight->in; i += PROJECT_TILE) {
-        const int64_t columns = at_most(weight->in - i, PROJECT_TILE);
-        project_rotate(tile, x, row_count, i, columns, width);
-        project_blocks_tile(kind, weight, sums_t, tile, width, i, columns, wide);
+        const struct project_lanes lanes = { tile, width, at_most(weight->in - i, PROJECT_TILE) };
+        project_rotate(&lanes, x, row_count, i);
+        project_blocks_tile(kind, weight, sums_t, &lanes, i, wide);
     }
     project_rotate_back(y, row_count, sums_t, width, 0, weight->out);
 }

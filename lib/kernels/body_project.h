@@ -37,9 +37,17 @@ enum { PROJECT_DECODE_ROWS = VEC_BYTES == 64 ? 8 : 4 };
  * PROJECT_SHORT_BYTES is the longest row that is short. */
 enum { PROJECT_GROUPS_MAX = 2, PROJECT_SHORT_BYTES = 4096 };
 
-/* Inputs of a tile, a whole number of parts; and the stride of rows of widened parameters, chosen
- * so that neighbouring rows do not share a place in the cache. */
-enum { PROJECT_TILE = 512, PROJECT_WIDE_STRIDE = PROJECT_TILE + 16, PROJECT_WIDE_ROWS = 12 };
+/* Inputs of a tile, a whole number of parts. Rows that registers take at once are a panel. */
+enum { PROJECT_TILE = 512, PROJECT_PANEL = BLOCK_VECTORS * LANES };
+
+/* Outputs that meet a panel, one part of the inputs at a time, before the next panel does: as many
+ * as make up for bringing it to the first cache. A single panel does not fit there. PROJECT_WIDE is
+ * the stride of rows of widened parameters, chosen so that neighbouring rows do not share a place
+ * in the cache. */
+enum {
+    PROJECT_STEP = (int)PROJECT_PANEL < (int)ATTN_PROJECT_ROWS_MAX ? 48 : 12,
+    PROJECT_WIDE = ATTN_PROJECT_PART + 16
+};
 
 /* Outputs whose sums with all rows fill a part of the first cache: a multiple of the outputs that
  * registers take at once. */
@@ -47,7 +55,7 @@ enum { PROJECT_GROUP = 48 };
 
 _Static_assert(PROJECT_TILE % ATTN_PROJECT_PART == 0, "a tile is made of parts");
 _Static_assert((ATTN_PROJECT_OUTPUTS_MAX + PROJECT_TILE) * ATTN_PROJECT_ROWS_MAX
-                       + PROJECT_WIDE_ROWS * PROJECT_WIDE_STRIDE
+                       + PROJECT_STEP * PROJECT_WIDE
                    <= ATTN_PROJECT_WORK,
                "sums, a tile of rows and a block of widened parameters have room");
 _Static_assert((ATTN_PROJECT_ROWS_MAX + ATTN_WIDTH_MAX) * PROJECT_TILE <= ATTN_PROJECT_WORK,
@@ -303,14 +311,37 @@ INLINE void project_decode(const enum attn_numbers kind, const int rows, float *
 
 /* ----------------------------------------- more rows, parameters stored by outputs -- */
 
-/* Rows become lanes: tile[c][r] = x[r][i + c] for c < columns, and 0 where there is no row r. Whole
- * squares stay in registers. */
-INLINE void project_rotate(float *tile, const float *const *x, int64_t row_count, int64_t i,
-                           int64_t columns, int64_t width)
+/* Rows that became lanes: panels one behind the other, each [columns][lanes of the panel]. The last
+ * panel has fewer lanes if width, a multiple of LANES, ends in it. */
+struct project_lanes {
+    float *numbers;
+    int64_t width, columns;
+};
+
+INLINE int64_t project_lanes_stride(const struct project_lanes *lanes, int64_t r)
 {
-    for (int64_t r = 0; r < width; r += LANES)
-        for (int64_t c = 0; c < columns; c += LANES) {
-            const int64_t n = at_most(columns - c, LANES);
+    return at_most(lanes->width - r / PROJECT_PANEL * PROJECT_PANEL, PROJECT_PANEL);
+}
+
+/* The address of column c of row r. */
+INLINE float *project_lanes_at(const struct project_lanes *lanes, int64_t c, int64_t r)
+{
+    const int64_t within = r % PROJECT_PANEL;
+
+    return lanes->numbers + (r - within) * lanes->columns + c * project_lanes_stride(lanes, r)
+           + within;
+}
+
+/* Column c of row r is x[r][i + c], and 0 where there is no row r. Whole squares stay in
+ * registers. */
+INLINE void project_rotate(const struct project_lanes *lanes, const float *const *x,
+                           int64_t row_count, int64_t i)
+{
+    for (int64_t r = 0; r < lanes->width; r += LANES) {
+        const int64_t stride = project_lanes_stride(lanes, r);
+        for (int64_t c = 0; c < lanes->columns; c += LANES) {
+            const int64_t n = at_most(lanes->columns - c, LANES);
+            float *to = project_lanes_at(lanes, c, r);
             vec square[LANES];
             if (n == LANES && r + LANES <= row_count) {
                 UNROLL
@@ -319,7 +350,7 @@ INLINE void project_rotate(float *tile, const float *const *x, int64_t row_count
                 transpose_square(square);
                 UNROLL
                 for (int j = 0; j < LANES; j++)
-                    store(tile + (c + j) * width + r, square[j]);
+                    store(to + j * stride, square[j]);
                 continue;
             }
             KEEP_ROLLED
@@ -328,8 +359,9 @@ INLINE void project_rotate(float *tile, const float *const *x, int64_t row_count
             transpose_square(square);
             KEEP_ROLLED
             for (int j = 0; j < n; j++)
-                store(tile + (c + j) * width + r, square[j]);
+                store(to + j * stride, square[j]);
         }
+    }
 }
 
 /* y[r][first + o] = sums_t[o][r] for o < out. */
@@ -378,23 +410,26 @@ INLINE void project_multiply(const int rows, const int vectors, vec sums[BLOCK_S
     for (int i = 0; i < rows * vectors; i++)
         sums[i] = (vec){ 0 };
     for (int64_t k = 0; k < depth; k += PROJECT_LINE) {
-        const char *line = (const char *)(ahead->first + (uintptr_t)(k * ahead->number_bytes));
         UNROLL
-        for (int r = 0; r < rows; r++)
-            __builtin_prefetch(line + r * ahead->row_bytes, 0, 2);
+        for (int r = 0; r < rows && ahead; r++)
+            __builtin_prefetch(
+                (const void *)(ahead->first
+                               + (uintptr_t)(k * ahead->number_bytes + r * ahead->row_bytes)),
+                0, 2);
         multiply_more(rows, vectors, false, sums, left + k, left_row, 1, right + k * width, width,
                       at_most(depth - k, PROJECT_LINE), NULL);
     }
 }
 
 /* sums_t[o][r] += one part of the sums of outs outputs. */
-INLINE void project_block(const int outs, const int vectors, float *sums_t, const float *tile,
-                          int64_t width, const float *weight, int64_t weight_stride,
-                          int64_t columns, const struct project_ahead *ahead)
+INLINE void project_block(const int outs, const int vectors, float *sums_t, int64_t width,
+                          const float *lanes, int64_t lanes_stride, const float *weight,
+                          int64_t weight_stride, int64_t columns, const struct project_ahead *ahead)
 {
     vec sums[BLOCK_SUMS_MAX];
 
-    project_multiply(outs, vectors, sums, weight, weight_stride, tile, width, columns, ahead);
+    project_multiply(outs, vectors, sums, weight, weight_stride, lanes, lanes_stride, columns,
+                     ahead);
     UNROLL
     for (int o = 0; o < outs; o++) {
         UNROLL
@@ -405,70 +440,99 @@ INLINE void project_block(const int outs, const int vectors, float *sums_t, cons
     }
 }
 
-/* outs outputs with all rows, vectors vectors at once: 2, or the number that width is a multiple
- * of. */
-INLINE void project_rows(const int outs, const int vectors, float *sums_t, const float *tile,
-                         int64_t width, const float *weight, int64_t weight_stride, int64_t columns,
-                         struct project_ahead ahead)
-{
-    for (int64_t i = 0; i < columns; i += ATTN_PROJECT_PART) {
-        const int64_t n = at_most(columns - i, ATTN_PROJECT_PART);
-        int64_t r = 0;
-        for (; r + vectors * LANES <= width; r += vectors * LANES)
-            project_block(outs, vectors, sums_t + r, tile + i * width + r, width, weight + i,
-                          weight_stride, n, &ahead);
-        for (; vectors == 2 && r < width; r += LANES)
-            project_block(outs, 1, sums_t + r, tile + i * width + r, width, weight + i,
-                          weight_stride, n, &ahead);
-        ahead.first += (uintptr_t)(n * ahead.number_bytes);
-    }
-}
+/* Parameters that all rows meet next: n inputs of out outputs, at most PROJECT_STEP, of which
+ * weight has the first; and where those that come then lie, if row_bytes of ahead is not 0. */
+struct project_part {
+    const float *weight;
+    int64_t weight_stride, out, n;
+    struct project_ahead ahead;
+};
 
-/* project_rows() for parameters of any kind; if they must be widened, wide has room for
- * PROJECT_WIDE_ROWS of them. */
-INLINE void project_rows_of(const enum attn_numbers kind, const int outs, const int vectors,
-                            float *sums_t, const float *tile, int64_t width, const void *weight,
-                            int64_t weight_stride, int64_t columns, float *wide)
+/* vectors vectors of rows, from row r on, with a part that begins at column c. The first rows alone
+ * ask for what comes then. */
+INLINE void project_panel(const int vectors, float *sums_t, const struct project_lanes *lanes,
+                          int64_t c, int64_t r, const struct project_part *part)
 {
-    const int64_t row_bytes = bytes_of(kind, weight_stride);
-    const struct project_ahead ahead = { (uintptr_t)weight + (uintptr_t)(outs * row_bytes),
-                                         row_bytes, bytes_of(kind, 1) };
-
-    if (kind == ATTN_NUMBERS_F32) {
-        project_rows(outs, vectors, sums_t, tile, width, weight, weight_stride, columns, ahead);
-        return;
-    }
-    for (int64_t r = 0; r < outs; r++)
-        (kind == ATTN_NUMBERS_F16 ? widen_f16 : widen_bf16)(
-            wide + r * PROJECT_WIDE_STRIDE, (const uint16_t *)weight + r * weight_stride, columns);
-    project_rows(outs, vectors, sums_t, tile, width, wide, PROJECT_WIDE_STRIDE, columns, ahead);
-}
-
-/* sums_t is [out][width], tile [columns][width]. */
-INLINE void project_tile(const enum attn_numbers kind, const int vectors, float *sums_t,
-                         const float *tile, int64_t width, const void *weight,
-                         int64_t weight_stride, int64_t out, int64_t columns, float *wide)
-{
+    const int64_t stride = project_lanes_stride(lanes, r), width = lanes->width;
+    const float *from = project_lanes_at(lanes, c, r), *weight = part->weight;
+    const bool asks = r == 0 && part->ahead.row_bytes > 0;
+    struct project_ahead ahead = part->ahead;
     int64_t o = 0;
 
-    for (; o + BLOCK_ROWS(vectors) <= out; o += BLOCK_ROWS(vectors))
-        project_rows_of(kind, BLOCK_ROWS(vectors), vectors, sums_t + o * width, tile, width,
-                        number_at(kind, weight, o * weight_stride), weight_stride, columns, wide);
-    for (; o < out; o++)
-        project_rows_of(kind, 1, vectors, sums_t + o * width, tile, width,
-                        number_at(kind, weight, o * weight_stride), weight_stride, columns, wide);
+#define PROJECT_BLOCKS(outs)                                                                       \
+    for (; o + (outs) <= part->out; o += (outs)) {                                                 \
+        project_block(outs, vectors, sums_t + o * width + r, width, from, stride, weight,          \
+                      part->weight_stride, part->n, asks ? &ahead : NULL);                         \
+        weight += (outs)*part->weight_stride;                                                      \
+        ahead.first += (uintptr_t)((outs)*ahead.row_bytes);                                        \
+    }
+    PROJECT_BLOCKS(BLOCK_ROWS(vectors))
+    PROJECT_BLOCKS(BLOCK_ROWS_REST)
+    PROJECT_BLOCKS(1)
+#undef PROJECT_BLOCKS
 }
 
-/* project_tile() with as many vectors as the width has. */
-INLINE void project_tile_of(const enum attn_numbers kind, float *sums_t, const float *tile,
-                            int64_t width, const void *weight, int64_t weight_stride, int64_t out,
-                            int64_t columns, float *wide)
+/* All rows with a part: vectors vectors at once, which are 2 or divide the width. */
+INLINE void project_panels(const int vectors, float *sums_t, const struct project_lanes *lanes,
+                           int64_t c, const struct project_part *part)
 {
-    if (width % (BLOCK_VECTORS * LANES) == 0)
-        project_tile(kind, BLOCK_VECTORS, sums_t, tile, width, weight, weight_stride, out, columns,
-                     wide);
+    int64_t r = 0;
+
+    for (; r + vectors * LANES <= lanes->width; r += vectors * LANES)
+        project_panel(vectors, sums_t, lanes, c, r, part);
+    for (; vectors == 2 && r < lanes->width; r += LANES)
+        project_panel(1, sums_t, lanes, c, r, part);
+}
+
+/* project_panels() with as many vectors as the width has. */
+INLINE void project_panels_of(float *sums_t, const struct project_lanes *lanes, int64_t c,
+                              const struct project_part *part)
+{
+    if (lanes->width % PROJECT_PANEL == 0)
+        project_panels(BLOCK_VECTORS, sums_t, lanes, c, part);
     else
-        project_tile(kind, 2, sums_t, tile, width, weight, weight_stride, out, columns, wide);
+        project_panels(2, sums_t, lanes, c, part);
+}
+
+/* sums_t[o][r] += the sums of out outputs, at most PROJECT_STEP, over all columns. If parameters
+ * must be widened, wide has room for a part of them. */
+INLINE void project_step(const enum attn_numbers kind, float *sums_t,
+                         const struct project_lanes *lanes, const void *weight,
+                         int64_t weight_stride, int64_t out, float *wide)
+{
+    for (int64_t c = 0; c < lanes->columns; c += ATTN_PROJECT_PART) {
+        const int64_t then = c + ATTN_PROJECT_PART;
+        const void *from = number_at(kind, weight, c);
+        const void *ahead = then < lanes->columns
+                                ? number_at(kind, weight, then)
+                                : number_at(kind, weight, PROJECT_STEP * weight_stride);
+        struct project_part part = { from,
+                                     weight_stride,
+                                     out,
+                                     at_most(lanes->columns - c, ATTN_PROJECT_PART),
+                                     { (uintptr_t)ahead, bytes_of(kind, weight_stride),
+                                       bytes_of(kind, 1) } };
+
+        if (kind != ATTN_NUMBERS_F32) {
+            for (int64_t o = 0; o < out; o++)
+                (kind == ATTN_NUMBERS_F16 ? widen_f16 : widen_bf16)(
+                    wide + o * PROJECT_WIDE, (const uint16_t *)from + o * weight_stride, part.n);
+            part.weight = wide;
+            part.weight_stride = PROJECT_WIDE;
+        }
+        project_panels_of(sums_t, lanes, c, &part);
+    }
+}
+
+/* sums_t is [out][width of lanes]. */
+INLINE void project_tile(const enum attn_numbers kind, float *sums_t,
+                         const struct project_lanes *lanes, const void *weight,
+                         int64_t weight_stride, int64_t out, float *wide)
+{
+    for (int64_t o = 0; o < out; o += PROJECT_STEP)
+        project_step(kind, sums_t + o * lanes->width, lanes,
+                     number_at(kind, weight, o * weight_stride), weight_stride,
+                     at_most(out - o, PROJECT_STEP), wide);
 }
 
 /* Set each output of all rows to its bias. */
@@ -487,16 +551,14 @@ INLINE void project_whole_rows(const enum attn_numbers kind, float *const *y, co
 {
     const int64_t width = (row_count + LANES - 1) / LANES * LANES;
     float *sums_t = work, *wide = sums_t + PROJECT_GROUP * width;
-    float *tile = wide + PROJECT_WIDE_ROWS * PROJECT_WIDE_STRIDE;
+    const struct project_lanes lanes = { wide + PROJECT_STEP * PROJECT_WIDE, width, in };
 
-    project_rotate(tile, x, row_count, 0, in, width);
+    project_rotate(&lanes, x, row_count, 0);
     for (int64_t o = 0; o < out; o += PROJECT_GROUP) {
         const int64_t n = at_most(out - o, PROJECT_GROUP);
-        const void *group = number_at(kind, weight, o * weight_stride);
         project_begin_many(sums_t, width, bias ? bias + o : NULL, n);
-        for (int64_t i = 0; i < in; i += PROJECT_TILE)
-            project_tile_of(kind, sums_t, tile + i * width, width, number_at(kind, group, i),
-                            weight_stride, n, at_most(in - i, PROJECT_TILE), wide);
+        project_tile(kind, sums_t, &lanes, number_at(kind, weight, o * weight_stride),
+                     weight_stride, n, wide);
         project_rotate_back(y, row_count, sums_t, width, o, n);
     }
 }
@@ -508,17 +570,15 @@ INLINE void project_many(const enum attn_numbers kind, float *const *y, const fl
     const int64_t width = (row_count + LANES - 1) / LANES * LANES;
     float *sums_t = work, *tile = sums_t + out * width, *wide = tile + PROJECT_TILE * width;
 
-    if ((PROJECT_GROUP + in) * width + PROJECT_WIDE_ROWS * PROJECT_WIDE_STRIDE
-        <= ATTN_PROJECT_WORK) {
+    if ((PROJECT_GROUP + in) * width + PROJECT_STEP * PROJECT_WIDE <= ATTN_PROJECT_WORK) {
         project_whole_rows(kind, y, x, row_count, weight, weight_stride, bias, out, in, work);
         return;
     }
     project_begin_many(sums_t, width, bias, out);
     for (int64_t i = 0; i < in; i += PROJECT_TILE) {
-        const int64_t columns = at_most(in - i, PROJECT_TILE);
-        project_rotate(tile, x, row_count, i, columns, width);
-        project_tile_of(kind, sums_t, tile, width, number_at(kind, weight, i), weight_stride, out,
-                        columns, wide);
+        const struct project_lanes lanes = { tile, width, at_most(in - i, PROJECT_TILE) };
+        project_rotate(&lanes, x, row_count, i);
+        project_tile(kind, sums_t, &lanes, number_at(kind, weight, i), weight_stride, out, wide);
     }
     project_rotate_back(y, row_count, sums_t, width, 0, out);
 }
