@@ -105,9 +105,10 @@ static bool load_models(struct service *service,
 static bool read_peers(struct service *service, struct fault *fault)
 {
     const struct config *config = service->config;
-    if (config->peers)
-        service->spread = spread_home_create(config->peers, config->peer_ttl_ns, fault);
-    return service->spread || !config->peers;
+    if (!config->peers)
+        return true;
+    service->spread = spread_home_create(config->peers, config->peer_ttl_ns, fault);
+    return service->spread || fault_name_file(fault, "--peers");
 }
 
 /* 0: a daemon with this configuration would start and be ready. */

@@ -103,6 +103,28 @@ TEST(bad_flags)
             expect_refused(bad[b].flag, bad[b].values[v], bad[b].flag + 2);
 }
 
+/* A file that cannot be read is named with the flag that asks for it. */
+TEST(files_that_are_missing)
+{
+    static const char *const cases[][2] = {
+        { "--peers=/nowhere/at/all", "attnd: --peers: /nowhere/at/all: No such file" },
+        { "--move-key=/nowhere/at/all", "attnd: --move-key: /nowhere/at/all: No such file" },
+        { "--move-ca=/nowhere/at/all", "attnd: --move-ca: /nowhere/at/all: no certificate" },
+        { "--keys=/nowhere/at/all", "attnd: --keys: /nowhere/at/all: No such file" },
+        { "--session-save=/nowhere/at/all", "attnd: --session-save: '/nowhere/at/all': No such" },
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const char *const arguments[] = { "--listen",  "127.0.0.1:0",
+                                          "--move-to", "https://[::1]",
+                                          cases[i][0], "--check-config",
+                                          NULL };
+        struct daemon_result result = daemon_command(arguments, NULL);
+        if (result.exit_code != 1 || !strstr(result.errors, cases[i][1]))
+            fail_msg("%s ended with %d: %s", cases[i][0], result.exit_code, result.errors);
+        daemon_result_free(&result);
+    }
+}
+
 /* The daemon refuses a flag that the contract has and this build lacks; it does not ignore it. */
 TEST(flags_of_later)
 {

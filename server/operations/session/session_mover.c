@@ -63,7 +63,7 @@ static bool read_key(struct session_mover *mover, const char *path, struct fault
     if (!path)
         return true;
     if (!access_file_read(path, &text, &size, fault))
-        return false;
+        return fault_name_file(fault, "--move-key");
     size_t length = 0;
     while (length < size && text[length] > ' ' && text[length] <= '~')
         length++;
@@ -92,8 +92,9 @@ static bool fill(struct session_mover *mover, const struct config *config, struc
     mover->own_replica = config->replica_name;
     if (has_tls)
         mover->trust = remote_trust_create(config->move_ca, fault);
-    return (!has_tls || mover->trust) && read_key(mover, config->move_key, fault)
-           && remote_stop_init(&mover->stop, fault);
+    if (has_tls && !mover->trust)
+        return fault_name_file(fault, config->move_ca ? "--move-ca" : "--move-to");
+    return read_key(mover, config->move_key, fault) && remote_stop_init(&mover->stop, fault);
 }
 
 bool session_mover_create(struct session_mover **mover, const struct config *config,

@@ -35,8 +35,7 @@ static int open_directory(const char *directory, struct fault *fault)
     if (descriptor >= 0 && access(directory, R_OK | W_OK | X_OK) == 0)
         return descriptor;
     fault_set(fault, FAULT_STORAGE,
-              "--session-save: '%.100s' came, and %s; expected a directory that the daemon may "
-              "write to",
+              "--session-save: '%.100s': %s; expected a directory that the daemon may write to",
               directory, strerror(errno));
     if (descriptor >= 0)
         close(descriptor);
