@@ -171,9 +171,9 @@ bool access_check_scope(const struct access_key *key, enum access_scope scope, s
 {
     if (access_key_may(key, scope))
         return true;
-    return fault_set(fault, FAULT_SCOPE,
-                     "this key has no scope '%s'; send a key that has it, or that has 'admin'",
-                     access_scope_name(scope));
+    return fault_set(fault, FAULT_SCOPE, "this key has no scope '%s'; send a key that has it%s",
+                     access_scope_name(scope),
+                     scope == ACCESS_ADMIN ? "" : ", or that has 'admin'");
 }
 
 bool access_check_model(const struct access_key *key, const char *model, struct fault *fault)

@@ -139,7 +139,7 @@ static void expect_let_in(const struct operation *operation, const char *name)
 static void try_keys(const struct operation *operation)
 {
     const struct http_request request = request_of(operation);
-    char wanted[64];
+    char wanted[96];
     if (!operation->scope) {
         expect_let_in(operation, NULL);
         expect_let_in(operation, "nobody");
@@ -152,7 +152,8 @@ static void try_keys(const struct operation *operation)
             expect_let_in(operation, KEYS[i].name);
             continue;
         }
-        snprintf(wanted, sizeof wanted, "no scope '%s'", operation->scope);
+        snprintf(wanted, sizeof wanted, "no scope '%s'; send a key that has it%s", operation->scope,
+                 strcmp(operation->scope, "admin") == 0 ? "\"" : ", or that has 'admin'\"");
         key_expect_refused(&client, KEYS[i].name, &request, 403, "scope", wanted);
     }
 }
