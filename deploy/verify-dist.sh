@@ -5,11 +5,17 @@
 #
 #     deploy/verify-dist.sh FOLDER [PUBLIC]
 #
-# PUBLIC is minisign:FILE, the public key of the one who signed; a signature of gpg is checked with the keys of the
-# caller's ring. The last line says what was found. Exit status: 0 where all is equal, 1 where something differs, 2
-# where it cannot be known. Packages of other versions than those of the statement are named: they may give other bytes.
+# PUBLIC is minisign:FILE, the public key of the one who signed: a release without that signature is refused. One of gpg
+# is checked with the keys of the caller's ring. The last line says what was found. Exit status: 0 where all is equal, 1
+# where something differs, 2 where it cannot be known. Packages of other versions than those of the statement are named:
+# they may give other bytes.
 set -euo pipefail
 folder=$(realpath "$1") public=${2-}
+case $public in
+'' | minisign:?*) ;;
+*) echo "verify: PUBLIC is $public; expected minisign:FILE" && exit 2 ;;
+esac
+public=${public:+$(realpath "${public#minisign:}")}
 cd "$folder"
 statements=(attnd-*.provenance.json)
 statement=${statements[0]}
@@ -20,10 +26,14 @@ name=${statement%.provenance.json}
 }
 
 sha256sum --quiet -c SHA256SUMS || { echo "verify: files differ from SHA256SUMS" && exit 1; }
+for file in "$name.tar.gz" "$name.spdx.json" "$name.openvex.json" "$statement"; do
+    grep -qxF "$(sha256sum "$file")" SHA256SUMS || { echo "verify: SHA256SUMS has no sum of $file" && exit 1; }
+done
 echo "sums: equal"
 
-if [ -e SHA256SUMS.minisig ] && [ -n "$public" ]; then
-    minisign -V -q -p "${public#minisign:}" -m SHA256SUMS || { echo "verify: the signature is not of this key" && exit 1; }
+if [ -n "$public" ]; then
+    [ -e SHA256SUMS.minisig ] || { echo "verify: there is no SHA256SUMS.minisig" && exit 1; }
+    minisign -V -q -p "$public" -m SHA256SUMS || { echo "verify: the signature is not of this key" && exit 1; }
     echo "signature: good, by minisign"
 elif [ -e SHA256SUMS.asc ]; then
     gpg --verify SHA256SUMS.asc SHA256SUMS || { echo "verify: the signature is not good" && exit 1; }

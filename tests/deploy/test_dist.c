@@ -94,6 +94,27 @@ TEST(changed_files_are_found)
     expect_refused("echo >>$(ls *.spdx.json); sha256sum attnd-* >SHA256SUMS",
                    "spdx.json is not the one of");
     expect_refused("rm SHA256SUMS", "has no attnd-VERSION.provenance.json and SHA256SUMS");
+    expect_refused("sed -i /provenance/d SHA256SUMS", "SHA256SUMS has no sum of attnd-");
+    expect_refused("for f in attnd-*; do cp $f attnd-0.0.${f#attnd-*.*.}; done",
+                   "SHA256SUMS has no sum of attnd-0.0.");
+}
+
+/* Who gives a public key, by its path from where he is, is not content with a release without its
+ * signature. The minisign of this test says what it is asked, and that the signature is not good.
+ */
+TEST(public_keys)
+{
+    skip_without_a_commit();
+    shell("mkdir $D/minisign && printf '#!/bin/sh\\necho $* >>$D/asked; exit 1' "
+          ">$D/minisign/minisign && chmod +x $D/minisign/minisign && touch $D/key.pub && "
+          "cp -r $D/one $D/given && touch $D/given/key.pub\n"
+          "verify=$PWD/deploy/verify-dist.sh && export PATH=$D/minisign:$PATH && cd $D\n"
+          "refused() { ! $verify given $1 >said && tail -n 1 said | grep -F \"$2\"; }\n"
+          "refused minisign:key.pub 'there is no SHA256SUMS.minisig' && "
+          "touch given/SHA256SUMS.minisig && "
+          "refused minisign:key.pub 'the signature is not of this key' && "
+          "test \"$(cat asked)\" = \"-V -q -p $(realpath key.pub) -m SHA256SUMS\" && "
+          "refused gpg:KEY 'expected minisign:FILE'");
 }
 
 /* The statement has the program that was released, and each package that built it once. */
