@@ -44,7 +44,7 @@ struct reader {
 static bool read_dtype(struct reader *reader, struct safetensors_entry *entry)
 {
     struct header_string text;
-    if (!header_read_string(&reader->scan, "a string, the dtype,", &text))
+    if (!header_read_string(&reader->scan, "a string, the dtype", &text))
         return false;
     for (int i = 0; i < DTYPE_COUNT; i++)
         if (header_string_is(&text, DTYPES[i].name))
@@ -147,7 +147,7 @@ static bool read_metadata(struct reader *reader)
     if (!header_object_open(&reader->scan, &object))
         return false;
     while (header_object_next(&reader->scan, &object, &key)) {
-        if (!header_read_string(&reader->scan, "a string, a value of __metadata__,", &value))
+        if (!header_read_string(&reader->scan, "a string, a value of __metadata__", &value))
             return false;
         struct safetensors_pair *pairs = array_with_room(file->metadata, file->metadata_count,
                                                          &reader->metadata_capacity, sizeof *pairs);

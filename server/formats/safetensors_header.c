@@ -233,7 +233,7 @@ bool header_object_next(struct header_scan *scan, struct header_object *object,
     }
     if (!is_first && !take(scan, ','))
         return expected(scan, "',' or '}'");
-    if (!header_read_string(scan, "a string, the key of a member,", key))
+    if (!header_read_string(scan, "a string, the key of a member", key))
         return false;
     if (!take(scan, ':'))
         return expected(scan, "':'");

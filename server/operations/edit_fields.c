@@ -28,23 +28,39 @@ static bool read_whole(float number, int64_t *into)
     return (float)*into == number;
 }
 
+/* The fault of child number i, which read_child() does not take. */
+static bool refuse_child(struct field_reader *reader, int64_t i, const float *values, int64_t size,
+                         enum list_of of)
+{
+    static const char *const WORDS[] = { [OF_NUMBERS] = "an integer",
+                                         [OF_RANGES] = "a range [first, end)",
+                                         [OF_BOTH] = "an integer or a range [first, end)" };
+    char pointer[FAULT_POINTER_MAX], index[24], came[64];
+    memcpy(pointer, reader->pointer, sizeof pointer);
+    snprintf(index, sizeof index, "%" PRId64, i);
+    fault_pointer_append(pointer, strlen(pointer), index);
+    if (size < 0)
+        snprintf(came, sizeof came, "%.9g", (double)values[0]);
+    else if (size == 2)
+        snprintf(came, sizeof came, "[%.9g, %.9g]", (double)values[0], (double)values[1]);
+    else
+        snprintf(came, sizeof came, "a list of %" PRId64 " numbers", size);
+    return fault_set_at(reader->fault, pointer, FAULT_OPTION,
+                        "%s[%" PRId64 "] is %s; expected %s up to 16777216", reader->name, i, came,
+                        WORDS[of]);
+}
+
 /* Child number i, whose numbers are values[size], or the number *values where size is -1. */
 static bool read_child(struct field_reader *reader, int64_t i, const float *values, int64_t size,
                        enum list_of of, struct edit_range *range)
 {
-    char pointer[FAULT_POINTER_MAX], index[24];
     const bool is_number = size < 0;
     range->is_number = is_number;
     if ((is_number ? of & OF_NUMBERS : of & OF_RANGES && size == 2)
         && read_whole(values[0], &range->begin)
         && (is_number || read_whole(values[1], &range->end)))
         return true;
-    memcpy(pointer, reader->pointer, sizeof pointer);
-    snprintf(index, sizeof index, "%" PRId64, i);
-    fault_pointer_append(pointer, strlen(pointer), index);
-    return fault_set_at(reader->fault, pointer, FAULT_OPTION,
-                        "%s[%" PRId64 "] is something else than expected: a list of %s",
-                        reader->name, i, LIST_WORDS[of]);
+    return refuse_child(reader, i, values, size, of);
 }
 
 static bool read_list_of(struct field_reader *reader, const struct value *value, enum list_of of,

@@ -87,6 +87,29 @@ TEST(edits_refused)
     }
 }
 
+/* A member of a list that is not what the list is of: what came, and what was expected. */
+TEST(members_of_lists)
+{
+    static const struct {
+        const char *edit, *says;
+    } CASES[] = {
+        { "\"hide\":[[0,1e20]]", "hide[0] is [0, 1.00000002e+20]; expected a range [first, end)" },
+        { "\"hide\":[1]", "hide[0] is 1; expected a range" },
+        { "\"scale\":1,\"rows\":[0,[0,1,2]]",
+          "rows[1] is a list of 3 numbers; expected an integer or a range [first, end)" },
+        { "\"scale\":1,\"heads\":[0.5]", "heads[0] is 0.5; expected an integer up to 16777216" },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        char body[160];
+        snprintf(body, sizeof body, "{\"model\":\"llama\",\"tokens\":[1,2],\"edits\":[{%s}]}",
+                 CASES[i].edit);
+        struct http_response response = http_client_post(&client, PATH, body);
+        if (response.status != 400 || !strstr(response.body, CASES[i].says))
+            fail_msg("%s: %ld %s", body, response.status, response.body);
+        http_response_free(&response);
+    }
+}
+
 /* t5's layers are 0 and 1 of the encoder, 2 and 3 of the decoder, 4 and 5 of cross-attention. */
 TEST(kinds_refused)
 {

@@ -447,6 +447,19 @@ TEST(refused)
     refused("tokens", "I64", "[1]", IDS, 8, JSON({"model":"bert","lse":"1"}), "field", "/lse");
 }
 
+/* A fault names the number that came, also one that no token's id can hold. */
+TEST(large_id)
+{
+    static const int64_t ID = INT64_C(1) << 40;
+    struct tensor_body body = { .used = 0 };
+    tensor_body_add(&body, "tokens", "I64", "[1]", &ID, sizeof ID);
+    struct http_response response =
+        tensor_body_post(&client, PATH, &body, JSON({"model":"bert"}), 0, NULL);
+    answer_expect_fault(&response, 400, "option", "/tokens/0");
+    assert_non_null(strstr(response.body, "has the id 1099511627776;"));
+    http_response_free(&response);
+}
+
 /* A batch is JSON in and out. */
 TEST(batches_are_json)
 {

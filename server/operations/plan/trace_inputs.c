@@ -115,10 +115,10 @@ static bool take_ids(const int64_t *ids, int64_t count, struct arena *arena,
     return true;
 }
 
-/* are_ids: the field is the list of these ids; else a text, whose tokenizer has more tokens
- * than the model. */
+/* The field is the list of these ids, as they came; ids NULL: it is a text, whose tokenizer has
+ * more tokens than the model. */
 static bool check_ids(const struct trace_item *item, const struct model_embedding *embedding,
-                      const struct token_list *list, const char *field, bool are_ids,
+                      const struct token_list *list, const char *field, const int64_t *ids,
                       struct fault *fault)
 {
     char pointer[FAULT_POINTER_MAX];
@@ -126,14 +126,15 @@ static bool check_ids(const struct trace_item *item, const struct model_embeddin
         const int32_t id = list->tokens[i].id;
         if (id >= 0 && id < embedding->tokens.count)
             continue;
-        if (are_ids)
+        if (ids)
             snprintf(pointer, sizeof pointer, "/%s/%" PRId64, field, i);
         else
             snprintf(pointer, sizeof pointer, "/%s", field);
         return fault_set_at(fault, pointer, FAULT_OPTION,
-                            "token %" PRId64 " of %s has the id %" PRId32
+                            "token %" PRId64 " of %s has the id %" PRId64
                             "; model '%s' has ids from 0 to %" PRId64,
-                            i, field, id, item->model->name, embedding->tokens.count - 1);
+                            i, field, ids && id == INT32_MAX ? ids[i] : id, item->model->name,
+                            embedding->tokens.count - 1);
     }
     return true;
 }
@@ -202,7 +203,7 @@ static bool take_tokens(struct trace_request *request, struct trace_item *item, 
                         item->input_name   ? item->input_name
                         : item->has_tokens ? "tokens"
                                            : "text",
-                        item->has_tokens, fault);
+                        item->has_tokens ? item->tokens : NULL, fault);
 }
 
 /* The start token, if the model has one, and behind it the tokens of a text. */
@@ -266,7 +267,8 @@ static bool take_decoder_tokens(struct trace_request *request, struct trace_item
         return false;
     limit_types(&forward->streams[1].embedding, list);
     return check_ids(item, &forward->streams[1].embedding, list,
-                     has_text ? "decoder_text" : "decoder_tokens", item->has_decoder_tokens, fault);
+                     has_text ? "decoder_text" : "decoder_tokens",
+                     item->has_decoder_tokens ? item->decoder_tokens : NULL, fault);
 }
 
 /* ----------------------------------------------------------------- streams -- */
