@@ -11,9 +11,10 @@ _Static_assert((int)ATTN_I8_ROWS == (int)ATTN_KERNELS_I8_ROWS,
                "scales are where kernels read them");
 
 enum {
-#define X(NAME, numbers, bytes) +1
-    BLOCK_DTYPES = 0 ATTN_BLOCK_MAP(X)
+#define X(NAME, numbers, bytes) ROW_##NAME,
+    ATTN_BLOCK_MAP(X)
 #undef X
+        BLOCK_DTYPES,
 };
 _Static_assert((int)BLOCK_DTYPES == (int)ATTN_BLOCKS_COUNT, "every dtype of blocks has a kernel");
 

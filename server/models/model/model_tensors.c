@@ -109,8 +109,9 @@ static void name_by_weight_map(struct model_tensors *tensors)
 {
     const struct model_entry **named = tensors->by_name;
     const cJSON *node;
-    cJSON_ArrayForEach(node, tensors->weight_map)
+    cJSON_ArrayForEach(node, tensors->weight_map) {
         *named++ = entry_in(tensors, model_shards_find(tensors, node->valuestring), node->string);
+    }
     sort_names(tensors);
 }
 

@@ -191,8 +191,10 @@ static void predict_row(const struct pass *pass, const struct pass_step *step, i
     double like[MODEL_ALTUP_MAX], weights[MODEL_ALTUP_MAX * MODEL_ALTUP_MAX];
     double column[MODEL_ALTUP_MAX];
     modalities(pass, step, all, row, like);
-    for (int64_t i = 0; i < n * n; i++)
-        weights[i] = weighted(step->block->altup->prediction + i * n, like, n, 0);
+    for (int64_t j = 0; j < n; j++)
+        for (int64_t a = 0; a < n; a++)
+            weights[j * n + a] =
+                weighted(step->block->altup->prediction + (j * n + a) * n, like, n, 0);
     for (int64_t c = 0; c < width; c++) {
         for (int64_t a = 0; a < n; a++)
             column[a] = (double)all[a * width + c];

@@ -208,7 +208,7 @@ static void run_piece(const struct pass *pass, int64_t piece, void *workspace)
     const int64_t first = piece * PIECE_ROWS;
     const int64_t rows = of->rows - first < PIECE_ROWS ? of->rows - first : PIECE_ROWS;
     float *between[2];
-    between[0] = (float *)((char *)workspace + of->product_bytes);
+    between[0] = (float *)(void *)((char *)workspace + of->product_bytes);
     between[1] = between[0] + of->most[0];
     int64_t start = first, columns = 1;
     for (int i = 0; i < sound->layer_count; i++)
