@@ -96,7 +96,7 @@ static float weight_at(const struct attn_matrix_run *run, const uint16_t *weight
     float weight = 0.0f;
 
     for (int p = run->matrix.weight_parts - 1; p >= 0; p--)
-        weight += float_of_bf16(weights[p * ATTN_MATRIX_BLOCK + at]);
+        weight += float_of_bf16(weights[(int64_t)p * ATTN_MATRIX_BLOCK + at]);
     return weight;
 }
 

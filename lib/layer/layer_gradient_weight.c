@@ -26,8 +26,8 @@ static size_t lay_out(struct weight_work *work, void *memory)
     size_t bytes = 0;
 
     work->ones = attn_cut(memory, &bytes, ATTN_WIDTH_MAX, sizeof(float));
-    work->dy_t = attn_cut(memory, &bytes, STEP_ROWS * ATTN_WIDTH_MAX, sizeof(float));
-    work->sum_t = attn_cut(memory, &bytes, TILE_INPUTS * ATTN_WIDTH_MAX, sizeof(float));
+    work->dy_t = attn_cut(memory, &bytes, (int64_t)STEP_ROWS * ATTN_WIDTH_MAX, sizeof(float));
+    work->sum_t = attn_cut(memory, &bytes, (int64_t)TILE_INPUTS * ATTN_WIDTH_MAX, sizeof(float));
     return bytes;
 }
 

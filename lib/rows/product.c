@@ -332,7 +332,7 @@ static int64_t outputs_of_vectors(const struct attn_linear *linear, int64_t row_
     const int64_t blocks =
         attn_divide_up(VECTOR_TASKS, attn_divide_up(row_count, ATTN_PROJECT_ROWS_MAX));
     const int64_t wanted = attn_max(attn_divide_up(linear->out, blocks), VECTOR_OUTPUTS_FEW);
-    const int64_t most = attn_max(2 * TASK_PARAMETERS / linear->in, least);
+    const int64_t most = attn_max((int64_t)2 * TASK_PARAMETERS / linear->in, least);
     const int64_t outputs = attn_min(attn_min(wanted, most), ATTN_PROJECT_OUTPUTS_MAX);
 
     /* Blocks have about the same number of outputs, so that no thread waits for a longer one. */
@@ -499,6 +499,7 @@ static void limit_gated(const struct attn_product *product, float *y, float *gat
 
     for (int64_t i = 0; i < count; i++) {
         gate[i] = gate[i] > limit ? limit : gate[i];
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): each row of the part has its y */
         y[i] = (y[i] > limit ? limit : y[i] < -limit ? -limit : y[i]) + product->gated_offset;
     }
 }

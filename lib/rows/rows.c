@@ -15,8 +15,9 @@
 /* Numbers that are widened or scaled at a time: whole blocks of every dtype. */
 enum { PIECE = 256 };
 
-void attn_activate(const struct attn_kernels *kernels, enum attn_activation activation,
-                   const struct attn_xielu *xielu, float *numbers, int64_t count)
+/* An activation without parameters. */
+static void activate(const struct attn_kernels *kernels, enum attn_activation activation,
+                     float *numbers, int64_t count)
 {
     void (*const functions[ATTN_ACTIVATION_COUNT])(float *, int64_t) = {
         [ATTN_GELU] = kernels->gelu,
@@ -29,12 +30,19 @@ void attn_activate(const struct attn_kernels *kernels, enum attn_activation acti
         [ATTN_TANH] = kernels->tanh,
     };
 
+    if (activation != ATTN_NO_ACTIVATION)
+        functions[activation](numbers, count);
+}
+
+void attn_activate(const struct attn_kernels *kernels, enum attn_activation activation,
+                   const struct attn_xielu *xielu, float *numbers, int64_t count)
+{
     if (activation == ATTN_XIELU)
         kernels->xielu(numbers,
                        (const float[]){ xielu->positive, xielu->negative, xielu->beta, xielu->eps },
                        count);
-    else if (activation != ATTN_NO_ACTIVATION)
-        functions[activation](numbers, count);
+    else
+        activate(kernels, activation, numbers, count);
 }
 
 void attn_rows_add(const struct attn_kernels *kernels, float *y, int64_t y_stride, const float *x,
@@ -66,7 +74,7 @@ void attn_rows_gate(const struct attn_kernels *kernels, float *y, int64_t y_stri
         for (int64_t c = 0; c < columns; c += PIECE) {
             const int64_t n = attn_min(columns - c, PIECE);
             memcpy(factors, gate + r * gate_stride + c, (size_t)n * sizeof *factors);
-            attn_activate(kernels, activation, NULL, factors, n);
+            activate(kernels, activation, factors, n);
             kernels->multiply_row(y + r * y_stride + c, factors, n);
         }
 }

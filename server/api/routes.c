@@ -56,8 +56,9 @@ HANDLER("POST", "/infer", INFER, oip_infer)
 
 /* Each route whose calls are counted has a place: those of operations, two of the Open Inference
  * Protocol, and six of sessions. */
-#define COUNTED(METHOD, PATTERN, SCOPE, OPERATION) +1
-_Static_assert(OPERATION_MAP(COUNTED) + 2 + 6 <= METRICS_ENDPOINTS_MAX, "METRICS_ENDPOINTS_MAX");
+#define COUNTED(METHOD, PATTERN, SCOPE, OPERATION) COUNTED_##OPERATION,
+enum { OPERATION_MAP(COUNTED) COUNTED_OPERATIONS };
+_Static_assert(COUNTED_OPERATIONS + 2 + 6 <= METRICS_ENDPOINTS_MAX, "METRICS_ENDPOINTS_MAX");
 
 /* Under /v2 every answer is plain except those of inferences: tritonclient.http.aio asks for gzip
  * with every request, but unpacks the answers of inferences alone. */

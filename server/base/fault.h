@@ -111,6 +111,14 @@ bool fault_no_memory(struct fault *fault);
  * more memory or no more open files. False, and the fault is not set, for any other error. */
 bool fault_from_shortage(struct fault *fault, int error);
 
+/* clang's analyzer, which reads one file at a time, learns here what these return. */
+#ifdef __clang_analyzer__
+#define fault_set(...)       ((fault_set)(__VA_ARGS__), false)
+#define fault_set_at(...)    ((fault_set_at)(__VA_ARGS__), false)
+#define fault_name_file(...) ((fault_name_file)(__VA_ARGS__), false)
+#define fault_no_memory(...) ((fault_no_memory)(__VA_ARGS__), false)
+#endif
+
 /* Sets the fault for what a check of the library found; where is the field at fault
  * ("query.shape[3]"). Returns false. */
 bool fault_from_attn(struct fault *fault, enum attn_status status, const char *where);

@@ -73,9 +73,10 @@ static const char *pass_plain(const char *p, const char *end)
 /* Moves past an object, whose brackets match; p is at the first one. */
 static bool pass_object(struct json_scan *scan)
 {
-    char open[BODY_DEPTH_MAX];
-    int depth = 0;
-    do {
+    char open[BODY_DEPTH_MAX] = { '{' };
+    int depth = 1;
+    scan->p++;
+    while (depth > 0) {
         scan->p = pass_plain(scan->p, scan->end);
         const char c = json_scan_peek(scan);
         if (scan->p == scan->end)
@@ -95,7 +96,7 @@ static bool pass_object(struct json_scan *scan)
             depth--;
         }
         scan->p++;
-    } while (depth > 0);
+    }
     return true;
 }
 

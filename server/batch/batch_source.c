@@ -4,6 +4,7 @@
 
 #include "base/grow.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -105,8 +106,10 @@ bool batch_source_open(struct batch_source *source, struct fault *fault)
     source->buffer = malloc(BLOCK_BYTES);
     source->capacity = BLOCK_BYTES;
     sha256_begin(&hash);
-    bool good = source->buffer || fault_no_memory(fault);
-    if (good && (fstat(source->file, &status) != 0 || !S_ISREG(status.st_mode)))
+    bool good = source->buffer != NULL;
+    if (!good)
+        fault_no_memory(fault);
+    else if (fstat(source->file, &status) != 0 || !S_ISREG(status.st_mode))
         good = fault_set(fault, FAULT_STORAGE,
                          "%s is no plain file; a batch reads its requests again where it goes on",
                          source->path);
@@ -154,6 +157,7 @@ static bool make_room(struct batch_source *source, struct fault *fault)
     }
     if (source->end < source->capacity)
         return true;
+    assert(source->capacity > 0);
     char *larger = realloc(source->buffer, 2 * source->capacity);
     if (!larger)
         return fault_no_memory(fault);

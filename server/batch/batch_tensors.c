@@ -61,7 +61,7 @@ static char *make_name(const char *id, const struct safetensors_entry *entry)
     char *name = malloc(id_size + 1 + entry->name_length + 1 + dtype_size);
     if (!name)
         return NULL;
-    memcpy(name, id, id_size);
+    memcpy(name, id, id_size + 1);
     name[id_size] = '/';
     memcpy(name + id_size + 1, entry->name, entry->name_length + 1);
     memcpy(name + id_size + 1 + entry->name_length + 1, entry->dtype, dtype_size);

@@ -184,6 +184,7 @@ static bool add_to_item(const struct tensor_list *list, const struct safetensors
     if (!view_entry(entry, name, tensor, &value, fault))
         return false;
     struct value *item = &list->items.values[number];
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): split_path() found that it is there */
     if (item->kind == VALUE_OBJECT)
         item->inner.values[item->inner.count++] = value;
     return true;

@@ -28,6 +28,10 @@ extern const struct message oip_nothing;
 bool oip_refuse(const struct oip_reader *reader, const char *member, enum fault_code code,
                 const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+#ifdef __clang_analyzer__ /* as in base/fault.h */
+#define oip_refuse(...) ((oip_refuse)(__VA_ARGS__), false)
+#endif
+
 /* Makes the fault one of a parameter of an entry. Returns false. */
 bool oip_at_parameter(struct fault *fault, const char *list, int index, const char *name);
 

@@ -19,6 +19,7 @@ static bool refuse_at(struct fault *fault, const char *pointer, enum fault_code 
     return fault_set_at(fault, pointer, code, "%s%s", before, message);
 }
 
+#undef oip_refuse
 bool oip_refuse(const struct oip_reader *reader, const char *member, enum fault_code code,
                 const char *format, ...)
 {

@@ -354,6 +354,7 @@ static void take_out(struct regions *regions, int place)
     struct region *region = regions->all[place];
     regions->count--;
     memmove(&regions->all[place], &regions->all[place + 1],
+            /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
             (size_t)(regions->count - place) * sizeof regions->all[0]);
     count_bytes(regions, regions_bytes(regions) - region->size);
     LIST_APPEND(&regions->leaving, region, in_leaving);

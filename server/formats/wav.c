@@ -145,7 +145,7 @@ void wav_samples(const struct wav *wav, int64_t first, int64_t count, float *sam
         const unsigned char *at = wav->data + (first + i) * frame;
         double sum = 0;
         for (int channel = 0; channel < wav->channels; channel++)
-            sum += sample_at(wav, at + channel * wav->sample_bytes);
+            sum += sample_at(wav, at + (int64_t)channel * wav->sample_bytes);
         samples[i] = (float)(sum / wav->channels);
     }
 }

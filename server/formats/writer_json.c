@@ -46,7 +46,7 @@ static char *json_before(struct writer *writer, const char *name, size_t more)
     json->has_before = true;
     if (name) {
         *p++ = '"';
-        p = (char *)memcpy(p, name, size) + size;
+        p = (char *)memcpy(p, name, size + 1) + size;
         *p++ = '"';
         *p++ = ':';
     }

@@ -82,7 +82,7 @@ static _Atomic int64_t *owner_of(const struct exchange *exchange)
 static int64_t take_rest_ns(const struct exchange *exchange, int64_t now_ns)
 {
     int64_t *paid_ns = &http_connection_of(exchange->connection)->refused_paid_ns;
-    const int64_t earliest_ns = now_ns - CONNECTION_AHEAD * REST_MS * MS;
+    const int64_t earliest_ns = now_ns - (int64_t)CONNECTION_AHEAD * REST_MS * MS;
     *paid_ns = (*paid_ns > earliest_ns ? *paid_ns : earliest_ns) + REST_MS * MS;
     return *paid_ns;
 }

@@ -85,7 +85,7 @@ static bool read_softmax_precision(struct field_reader *reader, const struct val
 
 #define RANGE_OF(NAME, MEMBER)                                                                     \
     {                                                                                              \
-        .name = NAME, .kind = FIELD_PAIR, .flags = FIELD_RANGE, .offset = MAP_AT(MEMBER),          \
+        .name = (NAME), .kind = FIELD_PAIR, .flags = FIELD_RANGE, .offset = MAP_AT(MEMBER),        \
         .expected = "[begin, end]"                                                                 \
     }
 
@@ -145,7 +145,7 @@ static_assert(sizeof PRECISIONS / sizeof PRECISIONS[0] == ATTN_PRECISION_COUNT, 
 #define PER_HEAD_ROW(NAME, NAME_, may_be_none)                                                     \
     { .name = #NAME_,                                                                              \
       .kind = FIELD_ARRAY,                                                                         \
-      .flags = FIELD_TENSOR | FIELD_PARAMETER | (may_be_none ? FIELD_NULLS : 0),                   \
+      .flags = FIELD_TENSOR | FIELD_PARAMETER | ((may_be_none) ? FIELD_NULLS : 0),                 \
       .offset = AT(per_head[ATTN_PER_HEAD_##NAME]) },
 
 static const struct field ROWS[] = {

@@ -50,7 +50,7 @@ static struct byte_slice spelled(const struct saying *saying, struct byte_slice 
     size_t used = 6;
     if (!out)
         return (struct byte_slice){ NULL, 0 };
-    memcpy(out, "bytes:", 6);
+    memcpy(out, "bytes:", sizeof "bytes:");
     for (size_t i = 0; i < bytes.size; i++) {
         if (text[i] >= 0x20 && text[i] < 0x7F)
             out[used++] = (char)text[i];

@@ -215,7 +215,9 @@ static bool make_slots(struct completion *job, struct fault *fault)
     count = count < COMPLETION_SLOTS_MAX ? count : COMPLETION_SLOTS_MAX;
     count = count < fitting ? count : fitting;
     job->slots = arena_calloc(arena, (size_t)count, sizeof *job->slots);
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
     job->items = arena_calloc(arena, (size_t)count, sizeof *job->items);
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
     job->attention = arena_calloc(arena, (size_t)count, sizeof *job->attention);
     if (!job->slots || !job->items || !job->attention)
         return fault_no_memory(fault);

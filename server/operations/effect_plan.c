@@ -144,7 +144,7 @@ static bool plan_edit(struct effects *job, const struct trace_edit *asked, struc
     return true;
 }
 
-/* The kind of the layers of the encoder, or of those that look at it; NULL: there are none. */
+/* The kind of the layers of the encoder, or of those that look at it; "": there are none. */
 static const char *kind_of(const struct model *model, bool is_cross)
 {
     for (int64_t i = 0; i < model->layer_count; i++) {
@@ -152,7 +152,7 @@ static const char *kind_of(const struct model *model, bool is_cross)
         if (place.block && place.is_cross == is_cross && (is_cross || place.stream == 0))
             return model_layer_kind(&model->layers[i]);
     }
-    return NULL;
+    return "";
 }
 
 /* The layers asked for that are of the kind. */

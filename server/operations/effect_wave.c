@@ -128,7 +128,9 @@ static bool begin(struct effects *job, const struct effect_list *list, int64_t f
     struct arena *arena = &job->arena;
     struct trace_item *items = arena_calloc(arena, (size_t)count, sizeof *items);
     struct infer_item *own = arena_calloc(arena, (size_t)count, sizeof *own);
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
     struct trace_item **listed = arena_calloc(arena, (size_t)count, sizeof *listed);
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
     struct infer_item **attention = arena_calloc(arena, (size_t)count, sizeof *attention);
     struct wave_layers layers;
     if (!items || !own || !listed || !attention || !make_layers(job, list, &layers))

@@ -33,11 +33,11 @@ static bool check_map_mode(struct field_reader *reader, const void *value)
 
 #define ELSEWHERE(NAME)                                                                            \
     {                                                                                              \
-        .name = NAME, .onnx = NAME, .kind = FIELD_ELSEWHERE, .flags = FIELD_PARAMETER              \
+        .name = (NAME), .onnx = (NAME), .kind = FIELD_ELSEWHERE, .flags = FIELD_PARAMETER          \
     }
 #define INTEGER_OF(NAME, MEMBER)                                                                   \
     {                                                                                              \
-        .name = NAME, .onnx = NAME, .kind = FIELD_INTEGER, .flags = FIELD_PARAMETER,               \
+        .name = (NAME), .onnx = (NAME), .kind = FIELD_INTEGER, .flags = FIELD_PARAMETER,           \
         .offset = offsetof(struct protocol, MEMBER), .code = FAULT_OPTION                          \
     }
 

@@ -90,7 +90,7 @@ static bool check_id(struct field_reader *reader, const void *value)
 
 #define INTEGER_OF(NAME, LEAST, CODE)                                                              \
     {                                                                                              \
-        .name = #NAME, .kind = FIELD_INTEGER, .offset = AT(NAME), .least = LEAST,                  \
+        .name = #NAME, .kind = FIELD_INTEGER, .offset = AT(NAME), .least = (LEAST),                \
         .code = FAULT_##CODE                                                                       \
     }
 #define TTL                                                                                        \
@@ -126,7 +126,7 @@ static const struct field TRUNCATE_ROWS[] = { INTEGER_OF(kv_len, 0, LENGTH) };
 
 #define TABLE_OF(ROWS)                                                                             \
     {                                                                                              \
-        .rows = ROWS, .count = COUNT_OF(ROWS), .policy = FIELDS_LISTED,                            \
+        .rows = (ROWS), .count = COUNT_OF(ROWS), .policy = FIELDS_LISTED,                          \
         .bytes = sizeof(struct session_settings)                                                   \
     }
 

@@ -19,8 +19,8 @@ bool trace_fields_read(struct call *call, bool batch, struct fault *fault);
 extern const struct field_table edit_fields;
 #define EDITS_ROW(EDITS, COUNT)                                                                    \
     {                                                                                              \
-        .name = "edits", .kind = FIELD_LIST, .flags = FIELD_BESIDE, .offset = EDITS,               \
-        .count = COUNT, .inner = &edit_fields, .expected = "an edit, an object"                    \
+        .name = "edits", .kind = FIELD_LIST, .flags = FIELD_BESIDE, .offset = (EDITS),             \
+        .count = (COUNT), .inner = &edit_fields, .expected = "an edit, an object"                  \
     }
 
 /* The time from now on for which a trace may be kept, as "5m"; false: it is none. */

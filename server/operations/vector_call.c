@@ -190,6 +190,7 @@ static bool join(struct arena *arena, const char *prompt, struct byte_slice *tex
     char *joined = arena_alloc(arena, before + text->size);
     if (!joined)
         return fault_no_memory(fault);
+    /* NOLINTNEXTLINE(bugprone-not-null-terminated-result): a slice has no NUL byte */
     memcpy(joined, prompt, before);
     memcpy(joined + before, text->data, text->size);
     *text = (struct byte_slice){ joined, before + text->size };

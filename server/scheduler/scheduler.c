@@ -284,7 +284,8 @@ enum { RUN_NS = 50000 };
 
 static int64_t run_length(const struct scheduler *scheduler, const struct job *job)
 {
-    const int64_t part = (job->task_count - job->next_task) / (2 * scheduler->worker_count);
+    const int64_t part =
+        (job->task_count - job->next_task) / (2 * (int64_t)scheduler->worker_count);
     const int64_t length =
         job->run_tasks > 0 ? least(RUN_NS / job->run_task_ns, 2 * job->run_tasks) : 1;
     return length > 1 && part > 1 ? least(length, part) : 1;

@@ -22,7 +22,7 @@ void key_metrics_drop(int place);
 
 /* A request that was let in with the key, or refused for the key's scopes or limits, has ended with
  * this fault. */
-void key_metrics_request(int place, enum fault_code fault);
+void key_metrics_request(int place, enum fault_code code);
 
 /* CPU time that was charged to the key. */
 void key_metrics_charge(int place, int64_t ns);

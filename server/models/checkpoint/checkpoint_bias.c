@@ -91,7 +91,7 @@ static bool set_gate(struct model_layer *layer, const struct checkpoint_layer *r
 {
     enum { GATES = 2, SUMMED = 4 };
     const int64_t columns = layer->layer.head_dim, heads = layer->layer.q_heads;
-    const int64_t counts[3] = { GATES * SUMMED * columns, (int64_t)GATES * SUMMED, heads };
+    const int64_t counts[3] = { (int64_t)GATES * SUMMED * columns, (int64_t)GATES * SUMMED, heads };
     static const char *const ENDINGS[3] = { "linear.weight", "linear.bias", "const" };
     const float *values[3];
     char name[CHECKPOINT_NAME_BYTES];

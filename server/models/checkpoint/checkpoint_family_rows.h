@@ -44,8 +44,8 @@ enum {
 #define FEED(of_up, of_down, flag, function)                                                       \
     .up = (of_up), .down = (of_down), .biases = (flag), .activation = (function)
 #define NORMS(first, second)        .attention = { first }, .feed_forward = { second }
-#define NORMS_BEFORE(first, second) NORMS(.before = first, .before = second)
-#define NORMS_AFTER(first, second)  NORMS(.after = first, .after = second)
+#define NORMS_BEFORE(first, second) NORMS(.before = (first), .before = (second))
+#define NORMS_AFTER(first, second)  NORMS(.after = (first), .after = (second))
 #define LM_HEAD(flag)               .output = "/lm_head", .tied = (flag)
 
 /* The head of a masked language model after BERT's: its tensors are below begin, those of the layer

@@ -45,10 +45,11 @@ static bool read_in(struct in_projection *in, struct checkpoint_pass_reader *rea
 static double query_at(const struct in_projection *in, int64_t i)
 {
     const float *weight = in->weight + i * in->width;
+    const int64_t head_dim = in->width / in->heads;
     double sum = (double)in->bias[i];
     for (int64_t c = 0; c < in->width; c++)
         sum += (double)weight[c] * (double)in->probe[c];
-    return sum / sqrt((double)(in->width / in->heads));
+    return sum / sqrt((double)head_dim);
 }
 
 /* What each head's score multiplies a row with. */

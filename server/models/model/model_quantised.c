@@ -9,7 +9,7 @@
 static void swap_halves(unsigned char *to, const unsigned char *from)
 {
     enum { HALF = MODEL_MXFP4_BYTES / 2 };
-    for (int i = 0; i < HALF; i++) {
+    for (int64_t i = 0; i < HALF; i++) {
         const unsigned low = from[i], high = from[i + HALF];
         to[2 * i] = (unsigned char)((low & 15) | high << 4);
         to[2 * i + 1] = (unsigned char)(low >> 4 | (high & 240));

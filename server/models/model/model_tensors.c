@@ -69,6 +69,7 @@ static bool make_entries(struct model_tensors *tensors, int64_t count, int64_t n
     free(tensors->entries);
     free(tensors->by_name);
     tensors->entries = calloc((size_t)count + 1, sizeof *tensors->entries);
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
     tensors->by_name = calloc((size_t)named + 1, sizeof *tensors->by_name);
     tensors->entry_count = count;
     tensors->named_count = named;
@@ -77,6 +78,7 @@ static bool make_entries(struct model_tensors *tensors, int64_t count, int64_t n
 
 static void sort_names(struct model_tensors *tensors)
 {
+    /* NOLINTNEXTLINE(bugprone-sizeof-expression): an array of pointers */
     qsort(tensors->by_name, (size_t)tensors->named_count, sizeof *tensors->by_name,
           compare_entries);
 }

@@ -46,7 +46,7 @@ static bool build_model(struct model **model, const struct naming *naming,
                         const struct checkpoint *checkpoint, struct fault *fault)
 {
     struct model *made;
-    struct model_parameters parameters;
+    struct model_parameters parameters = { 0 };
     if (!model_storage_create(&made, naming->name, naming->source, config->layers, fault))
         return false;
     made->attention = config->attention->name;

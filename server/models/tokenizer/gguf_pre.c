@@ -157,8 +157,8 @@ static const struct gguf_pre PRES[] = {
       .steps = { "\\p{N}{1,3}", CJK, SYMBOL_WORDS, BYTES } },
     { .names = "spark2_5",
       .steps = { "\\p{N}{1,3}", CJK,
-                 MARK_LETTERS
-                 "|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+|[\\r\\n]|" SPACES,
+                 (MARK_LETTERS "|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| "
+                               "?[\\p{P}\\p{S}]+|[\\r\\n]|" SPACES),
                  "\\p{N}", BYTES } },
     { .names = "afmoe", .steps = { AFMOE_DIGITS, AFMOE_SCRIPTS, SYMBOL_WORDS, BYTES } },
     { .names = "falcon", .steps = { PUNCTUATIONS, WORDS, NUMBERS, "[0-9][0-9][0-9]" } },

@@ -386,6 +386,7 @@ static bool build(struct tokenizer *tokenizer, struct reading *reading, const ch
     legacy->class = &class;
     const bool good = read_lists(reading, &lists, &merges)
                       && tokenizer_build_legacy(tokenizer, legacy, name, &lists);
+    legacy->class = NULL;
     free(merges);
     return good;
 }

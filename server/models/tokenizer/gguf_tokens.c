@@ -95,7 +95,7 @@ static bool respell(struct legacy *legacy, int64_t type, struct byte_slice *text
     char *inner = arena_alloc(&legacy->arena, text->size + 2);
     if (!inner)
         return fault_no_memory(legacy->fault);
-    memcpy(inner, "##", 2);
+    memset(inner, '#', 2);
     memcpy(inner + 2, text->data, text->size);
     *text = (struct byte_slice){ inner, text->size + 2 };
     return true;
@@ -188,8 +188,8 @@ static const char *const ENDS[] = {
     "[EOT]",
     "<|end_of_text|>",
     "<end_of_utterance>",
-    "<\xEF\xBD\x9C"
-    "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>",
+    ("<\xEF\xBD\x9C"
+     "end\xE2\x96\x81of\xE2\x96\x81sentence\xEF\xBD\x9C>"),
 };
 
 enum { END_COUNT = sizeof ENDS / sizeof *ENDS };

@@ -286,10 +286,10 @@ static bool make_step(struct pipeline_build *build, const cJSON *node, const str
     char *state = type->state_size > 0 ? pipeline_alloc(build, 1, type->state_size) : NULL;
     if (type->state_size > 0 && !state)
         return false;
-    if (type->defaults)
+    if (state && type->defaults)
         memcpy(state, type->defaults, type->state_size);
     step->state = state;
-    if (type->field_count == 1 && type->fields->kind == STEP_STEPS)
+    if (state && type->field_count == 1 && type->fields->kind == STEP_STEPS)
         return read_steps(build, node, where, type->fields->name, kind, (void *)state);
     return pipeline_fields(build, node, where, type->fields, type->field_count, state)
            && (!type->finish || type->finish(build, node, where, state));

@@ -98,7 +98,8 @@ static void align_rows(const struct trace_align *align)
     }
     align_path(map, rows, align->keys, align->places, align->workspace);
     for (int64_t row = 0; row < rows; row++)
-        align->times[row] = (float)((double)(2 * SOUND_HOP * align->places[row]) / SOUND_RATE);
+        align->times[row] =
+            (float)((double)((int64_t)2 * SOUND_HOP * align->places[row]) / SOUND_RATE);
 }
 
 static int64_t align_tasks(struct pass *pass, const struct pass_step *step,

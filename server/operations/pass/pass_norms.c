@@ -222,7 +222,7 @@ static float *block_of(void *workspace)
 
 static void *behind_block(void *workspace)
 {
-    return block_of(workspace) + ATTN_MAP_TILE_ROWS * ATTN_MAP_TILE_KEYS;
+    return block_of(workspace) + (int64_t)ATTN_MAP_TILE_ROWS * ATTN_MAP_TILE_KEYS;
 }
 
 /* Writes rows of a head's map to [heads][q][keys]. */

@@ -204,7 +204,7 @@ static void norm_run(const struct pass *pass, const struct pass_step *step, int 
                (size_t)(count * width) * sizeof *rows);
     pass_copy_answered(pass, step->stream, step->layer, TRACE_INPUTS, pass->input, width, first,
                        count);
-    if (step->layer >= 0 && pass->model->layers[step->layer].shares_keys)
+    if (step->layer >= 0 && pass->shared_inputs && pass->model->layers[step->layer].shares_keys)
         pass_copy_answered(pass, step->stream, step->layer, TRACE_KEY_INPUTS,
                            pass->shared_inputs[pass->model->layers[step->layer].keys_of], width,
                            first, count);

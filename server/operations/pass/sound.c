@@ -58,7 +58,7 @@ static double mel_of(double hertz)
 /* Triangles between equal steps of mel up to half the rate, each of area 1. */
 static void make_filters(float *filters, int64_t count)
 {
-    const double step = mel_of(SOUND_RATE / 2) / (double)(count + 1);
+    const double step = mel_of(SOUND_RATE / 2.0) / (double)(count + 1);
     for (int64_t i = 0; i < count; i++) {
         const double low = hertz_of(step * (double)i), middle = hertz_of(step * (double)(i + 1));
         const double high = hertz_of(step * (double)(i + 2));
@@ -100,7 +100,7 @@ static void multiply(const struct spectrogram *of, const struct attn_linear *lin
 
 static void make_power(float *spectrum, int64_t rows)
 {
-    for (int64_t row = 0; row < rows; row++, spectrum += 2 * BINS)
+    for (int64_t row = 0; row < rows; row++, spectrum += (int64_t)2 * BINS)
         for (int k = 0; k < BINS; k++)
             spectrum[k] = spectrum[k] * spectrum[k] + spectrum[BINS + k] * spectrum[BINS + k];
 }
@@ -108,13 +108,13 @@ static void make_power(float *spectrum, int64_t rows)
 static bool make_room(struct spectrogram *of, int64_t feature_count, struct arena *arena,
                       struct fault *fault)
 {
-    float *transform = arena_calloc(arena, 2 * BINS * SOUND_WINDOW, sizeof *transform);
+    float *transform = arena_calloc(arena, (size_t)2 * BINS * SOUND_WINDOW, sizeof *transform);
     float *filters = arena_calloc(arena, (size_t)(feature_count * BINS), sizeof *filters);
-    of->frames = arena_calloc(arena, BLOCK * SOUND_WINDOW, sizeof *of->frames);
-    of->spectrum = arena_calloc(arena, BLOCK * 2 * BINS, sizeof *of->spectrum);
+    of->frames = arena_calloc(arena, (size_t)BLOCK * SOUND_WINDOW, sizeof *of->frames);
+    of->spectrum = arena_calloc(arena, (size_t)BLOCK * 2 * BINS, sizeof *of->spectrum);
     of->mel = arena_calloc(arena, (size_t)(BLOCK * feature_count), sizeof *of->mel);
     of->transform = (struct attn_linear){
-        .weight = transform, .out = 2 * BINS, .in = SOUND_WINDOW, .dtype = ATTN_F32
+        .weight = transform, .out = (int64_t)2 * BINS, .in = SOUND_WINDOW, .dtype = ATTN_F32
     };
     of->filters = (struct attn_linear){
         .weight = filters, .out = feature_count, .in = BINS, .dtype = ATTN_F32

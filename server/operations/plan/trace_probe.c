@@ -86,21 +86,22 @@ static bool fill_probe(const struct trace_item *item, int64_t id_end, struct are
 {
     struct draw draw = { item->model->tokenizer, id_end, own, fault, { 0 }, 0 };
     struct token_list frame;
+    const int64_t drawn = (int64_t)2 * HALF;
     int64_t before, after;
     if (!draw_tokens(&draw, item) || !encode_template(item, own, &frame, &before, &after, fault))
         return false;
-    *list = (struct token_list){ .count = before + 2 * HALF + after };
+    *list = (struct token_list){ .count = before + drawn + after };
     list->tokens = arena_calloc(arena, (size_t)list->count, sizeof *list->tokens);
     if (!list->tokens)
         return fault_no_memory(fault);
     for (int64_t i = 0; i < before; i++)
         list->tokens[i] = frame.tokens[i];
-    for (int64_t i = 0; i < 2 * HALF; i++)
+    for (int64_t i = 0; i < drawn; i++)
         list->tokens[before + i] =
             (struct token){ .id = draw.ids[i % HALF],
                             .type = before < frame.count ? frame.tokens[before].type : 0 };
     for (int64_t i = 0; i < after; i++)
-        list->tokens[before + 2 * HALF + i] = frame.tokens[frame.count - after + i];
+        list->tokens[before + drawn + i] = frame.tokens[frame.count - after + i];
     return true;
 }
 

@@ -176,7 +176,7 @@ static bool make_list(struct session_rows *rows, struct fault *fault)
     int64_t count = 0;
     for (int64_t i = 0; i < rows->part_count; i++)
         count += page_count(rows, i);
-    if (rows->list_count < count) {
+    if (count > 0 && rows->list_count < count) {
         struct attn_page *list = realloc(rows->list, 2 * (size_t)count * sizeof *list);
         if (!list)
             return fault_no_memory(fault);

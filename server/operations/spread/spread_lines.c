@@ -140,7 +140,7 @@ static void ask(struct spread_line *line, struct spread_request *request)
                                           .deadline_ns = request->deadline_ns,
                                           .answer_bytes_max = request->answer_bytes_max,
                                           .may_repeat = request->may_repeat };
-    struct remote_answer answer;
+    struct remote_answer answer = { 0 };
     if (clock_now_ns() >= request->deadline_ns)
         say_late(request);
     else
@@ -246,7 +246,7 @@ static void *watch_run(void *context)
     while (!lines->ends) {
         struct spread_request *request = next_late(lines);
         lines->watch_ns = request ? request->deadline_ns : INT64_MAX;
-        if (clock_now_ns() < lines->watch_ns) {
+        if (!request || clock_now_ns() < lines->watch_ns) {
             const struct timespec until = clock_timespec(lines->watch_ns);
             pthread_cond_timedwait(&lines->watch_sooner, &lines->mutex, &until);
             continue;
@@ -339,6 +339,7 @@ static void end_all(struct spread_lines *lines)
         struct spread_queue *queue = &lines->queues[i];
         struct spread_request *request;
         while ((request = queue->requests.first)) {
+            /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): none is before the first */
             LIST_TAKE_OUT(&queue->requests, request, in_queue);
             let_go(request);
         }
@@ -427,6 +428,7 @@ void spread_wait_leave(struct spread_wait *wait)
     pthread_mutex_lock(&lines->mutex);
     for (int i = 0; i < wait->count; i++) {
         cancel(lines, wait->requests[i]);
+        /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the wait holds it too */
         let_go(wait->requests[i]);
     }
     wait->count = wait->open = 0;

@@ -19,7 +19,7 @@ struct peer_asked {
 
 #define TEXT_OF(NAME, FLAGS)                                                                       \
     {                                                                                              \
-        .name = #NAME, .kind = FIELD_STRING, .flags = FLAGS,                                       \
+        .name = #NAME, .kind = FIELD_STRING, .flags = (FLAGS),                                     \
         .offset = offsetof(struct peer_asked, NAME)                                                \
     }
 
