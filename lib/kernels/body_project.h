@@ -153,14 +153,21 @@ INLINE void project_load_square(const enum attn_numbers kind, vec square[LANES],
 /* The numbers of binary16 in the lower halves of words, or in the upper ones. */
 INLINE vec project_halves(uvec pair, bool is_upper)
 {
-#if VEC_BYTES == 64
+#if VEC_BYTES >= 32
     /* Both are brought apart at once. */
     typedef uint16_t both_vec __attribute__((vector_size(VEC_BYTES)));
     const both_vec both = (both_vec)pair;
+    hvec halves[2];
+#if VEC_BYTES == 64
     const both_vec apart =
         __builtin_shufflevector(both, both, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28,
                                 30, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
-    hvec halves[2];
+#else
+    typedef int64_t words_vec __attribute__((vector_size(VEC_BYTES)));
+    const words_vec within = (words_vec)__builtin_shufflevector(both, both, 0, 2, 4, 6, 1, 3, 5, 7,
+                                                                8, 10, 12, 14, 9, 11, 13, 15);
+    const words_vec apart = __builtin_shufflevector(within, within, 0, 2, 1, 3);
+#endif
 
     memcpy(halves, &apart, sizeof halves);
     return float_of_f16(halves[is_upper]);
