@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "models/tokenizer/normalizer.h"
 #include "models/tokenizer/tokenizer_internal.h"
+#include "models/tokenizer/work_limit.h"
 #include "pipeline_case.h"
 #include "test.h"
 
@@ -125,6 +126,36 @@ TEST(a_request_that_is_over)
                 "`NFC`},{`type`:`Lowercase`}]}," LETTERS "}");
     expect_stop("{`normalizer`:{`type`:`Sequence`,`normalizers`:[{`type`:`Prepend`,`prepend`:`b`},"
                 "{`type`:`Prepend`,`prepend`:`b`}]}," LETTERS "}");
+}
+
+static bool is_asked(void *questions)
+{
+    ++*(int *)questions;
+    return false;
+}
+
+/* A text of one piece without a pair that merges, so that all its words are short, is asked about
+ * all the way. */
+TEST(short_words)
+{
+    struct tokenizer *tokenizer =
+        opened("{`model`:{`type`:`BPE`,`vocab`:{`a`:0,`b`:1,`ab`:2},`merges`:[`a b`]}}");
+    struct arena arena;
+    struct fault fault = { 0 };
+    struct token_list list;
+    int questions = 0;
+    const struct tokenizer_stop stop = { is_asked, &questions };
+    char *text = malloc(TEXT_BYTES);
+    assert_non_null(text);
+    memset(text, 'a', TEXT_BYTES);
+    arena_init(&arena, SIZE_MAX);
+    assert_true(tokenizer_encode(tokenizer, &stop, (struct byte_slice){ text, TEXT_BYTES }, NULL,
+                                 true, &arena, &list, &fault));
+    assert_int_equal(list.count, TEXT_BYTES);
+    assert_true(questions >= TEXT_BYTES / WORK_LIMIT_STEPS);
+    arena_free(&arena);
+    free(text);
+    tokenizer_free(tokenizer);
 }
 
 TEST(a_decoder_that_grows)

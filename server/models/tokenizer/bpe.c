@@ -197,6 +197,8 @@ static bool encode_characters(struct encoding *encoding, const char *piece, stru
         if (!add_character(encoding, piece + at, size, code, at == 0, at + size == encoding->size,
                            fault))
             return false;
+        if (!work_limit_spend(encoding->output->limit, 1))
+            return work_limit_fault(fault);
     }
     return true;
 }
