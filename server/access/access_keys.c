@@ -32,7 +32,7 @@ static bool check_file(int descriptor, const char *path, struct fault *fault)
         return refuse(path, fault, strerror(errno));
     const unsigned mode = status.st_mode & 07777;
     if (!S_ISREG(status.st_mode))
-        return refuse(path, fault, "is not a regular file; expected a file of keys");
+        return refuse(path, fault, "is not a regular file; expected one");
     if (mode & S_IWOTH)
         return fault_set(fault, FAULT_OPTION,
                          "%.*s: others may write it (mode %04o); expected none to, chmod o-w",

@@ -104,10 +104,11 @@ TEST(bad_flags)
 }
 
 /* A file that cannot be read is named with the flag that asks for it. */
-TEST(files_that_are_missing)
+TEST(files_that_are_none)
 {
     static const char *const cases[][2] = {
         { "--peers=/nowhere/at/all", "attnd: --peers: /nowhere/at/all: No such file" },
+        { "--peers=/dev/null", "--peers: /dev/null: is not a regular file; expected one\n" },
         { "--move-key=/nowhere/at/all", "attnd: --move-key: /nowhere/at/all: No such file" },
         { "--move-ca=/nowhere/at/all", "attnd: --move-ca: /nowhere/at/all: no certificate" },
         { "--keys=/nowhere/at/all", "attnd: --keys: /nowhere/at/all: No such file" },
