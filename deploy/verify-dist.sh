@@ -16,7 +16,7 @@ case $public in
 *) echo "verify: PUBLIC is $public; expected minisign:FILE" && exit 2 ;;
 esac
 public=${public:+$(realpath "${public#minisign:}")}
-cd "$folder"
+cd "$folder" || exit 2
 statements=(attnd-*.provenance.json)
 statement=${statements[0]}
 name=${statement%.provenance.json}

@@ -114,7 +114,8 @@ TEST(public_keys)
           "touch given/SHA256SUMS.minisig && "
           "refused minisign:key.pub 'the signature is not of this key' && "
           "test \"$(cat asked)\" = \"-V -q -p $(realpath key.pub) -m SHA256SUMS\" && "
-          "refused gpg:KEY 'expected minisign:FILE'");
+          "refused gpg:KEY 'expected minisign:FILE' && "
+          "{ $verify nowhere 2>said; test $? = 2; }");
 }
 
 /* The statement has the program that was released, and each package that built it once. */
