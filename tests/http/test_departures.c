@@ -156,21 +156,31 @@ TEST(leaving_in_the_answer)
     free(text.data);
 }
 
+static int status_of_half_closed(void)
+{
+    struct http_raw raw;
+    http_raw_connect(&raw, server.port);
+    assert_true(http_raw_send_text(&raw, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+    shutdown(raw.socket, SHUT_WR);
+    struct http_response response = http_raw_receive(&raw, 5 * daemon_slowness());
+    const int status = (int)response.status;
+    http_response_free(&response);
+    assert_true(http_raw_is_closed(&raw, 5 * daemon_slowness()));
+    http_raw_close(&raw);
+    return status;
+}
+
 /* The client sends a whole request and closes its side of the connection. The thread that reads
  * this request also answers it, so the daemon still answers what came before the end of
- * the stream. */
+ * the stream. A daemon without a CPU for so long that it takes the client for gone says so. */
 TEST(half_closed_after_the_request)
 {
-    for (int i = 0; i < 50; i++) {
-        struct http_raw raw;
-        http_raw_connect(&raw, server.port);
-        assert_true(http_raw_send_text(&raw, "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"));
-        shutdown(raw.socket, SHUT_WR);
-        struct http_response response = http_raw_receive(&raw, 5 * daemon_slowness());
-        assert_int_equal(response.status, 200);
-        http_response_free(&response);
-        assert_true(http_raw_is_closed(&raw, 5 * daemon_slowness()));
-        http_raw_close(&raw);
+    const double until = daemon_now() + 30 * daemon_slowness();
+    for (int served = 0; served < 50;) {
+        const int status = status_of_half_closed();
+        if (status != 429 || daemon_now() > until)
+            assert_int_equal(status, 200);
+        served += status == 200;
     }
 }
 

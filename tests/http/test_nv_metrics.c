@@ -33,13 +33,16 @@ static void expect(const char *name, const char *model, const char *more, double
     }
 }
 
+#define FAILURE  "request_failure"
+#define REJECTED ",reason=\"REJECTED\""
+
 static void expect_failures(const char *model, double rejected, double canceled, double backend,
                             double other)
 {
-    expect("request_failure", model, ",reason=\"REJECTED\"", rejected);
-    expect("request_failure", model, ",reason=\"CANCELED\"", canceled);
-    expect("request_failure", model, ",reason=\"BACKEND\"", backend);
-    expect("request_failure", model, ",reason=\"OTHER\"", other);
+    expect(FAILURE, model, REJECTED, rejected);
+    expect(FAILURE, model, ",reason=\"CANCELED\"", canceled);
+    expect(FAILURE, model, ",reason=\"BACKEND\"", backend);
+    expect(FAILURE, model, ",reason=\"OTHER\"", other);
 }
 
 /* Every model has every series from the start. */
@@ -103,7 +106,7 @@ static void leave_after(const char *body, double seconds)
     http_raw_connect(&raw, server.port);
     assert_true(http_raw_send(&raw, head, (size_t)size));
     assert_true(http_raw_send(&raw, body, strlen(body)));
-    answer_wait_for_active(&client, 1);
+    answer_wait_for_metric(&client, "attnd_queue_jobs", 1, 1);
     daemon_pause(seconds);
     http_raw_close(&raw);
 }
@@ -120,12 +123,14 @@ TEST(failures)
     /* The client leaves in the middle of the computation. */
     leave_after(slow, 0.2 * daemon_slowness());
     expect_failures("sdpa", 0, 1, 0, 1);
-    char timeout[64]; /* long enough for the body to be read: before that no model has a deadline */
-    snprintf(timeout, sizeof timeout, "X-Timeout-Ms: %.0f", 500 * daemon_slowness());
-    const char *const headers[] = { timeout, "Content-Type: application/json", NULL };
-    answer_send_refused(&client,
-                        &(struct http_request){ .path = PATH, .body = slow, .headers = headers },
-                        504, "deadline", NULL);
+    /* Before the body has been read no model has a deadline. */
+    for (double ms = 500; ms < 64000 && value_of(FAILURE, "sdpa", REJECTED) == 0; ms *= 2) {
+        char timeout[64];
+        snprintf(timeout, sizeof timeout, "X-Timeout-Ms: %.0f", ms * daemon_slowness());
+        const char *const headers[] = { timeout, "Content-Type: application/json", NULL };
+        const struct http_request request = { .path = PATH, .body = slow, .headers = headers };
+        answer_send_refused(&client, &request, 504, "deadline", NULL);
+    }
     expect_failures("sdpa", 1, 1, 0, 1);
     expect("request_success", "sdpa", "", successes);
     expect("pending_request_count", "sdpa", "", 0);
