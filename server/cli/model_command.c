@@ -515,7 +515,8 @@ static void print_value(const struct gguf_value *value)
     if (gguf_text(value, &text, &length)) {
         const bool is_long = length > VALUE_BYTES_SHOWN;
         print_bytes(text, is_long ? VALUE_BYTES_SHOWN : length);
-        printf(is_long ? "... (%zu bytes)" : "", length);
+        if (is_long)
+            printf("... (%zu bytes)", length);
     } else if (gguf_flag(value, &flag)) {
         printf("%s", flag ? "true" : "false");
     } else if (gguf_integer(value, &integer)) {

@@ -146,8 +146,8 @@ static const char *const EDITS[] = {
     "[{\"kind\":\"$K\",\"at\":\"attention_output\",\"mean\":true,\"rows\":[2]},"
     "{\"kind\":\"$K\",\"at\":\"hidden_states\",\"set\":$2W,\"rows\":[0,3]},"
     "{\"kind\":\"self\",\"at\":\"attention_output\",\"scale\":0}]",
-    "[{\"kind\":\"self\",\"at\":\"head\",\"heads\":[1,2],\"scale\":-0.5,\"rows\":[[0,4]]},"
-    "{\"kind\":\"$K\",\"at\":\"hidden_states\",\"scale\":0.75,\"rows\":[[0,3]]}]",
+    ("[{\"kind\":\"self\",\"at\":\"head\",\"heads\":[1,2],\"scale\":-0.5,\"rows\":[[0,4]]},"
+     "{\"kind\":\"$K\",\"at\":\"hidden_states\",\"scale\":0.75,\"rows\":[[0,3]]}]"),
 };
 
 /* Of a layer beside attention, which shares the block's other places with it. */

@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { BPE_NO_RANK = UINT32_MAX };
+#define BPE_NO_RANK UINT32_MAX
 
 /* A symbol of a word: a token and how many bytes of the word it stands for. */
 struct bpe_symbol {

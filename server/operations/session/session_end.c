@@ -251,7 +251,7 @@ bool session_store_add_unloaded(struct session_store *store, const char *id, con
 
 void session_store_drop_unloaded(struct session_store *store, const struct session *session)
 {
-    LIST_OF(struct session_unloaded) dropped = { NULL };
+    LIST_OF(struct session_unloaded) dropped = { .first = NULL };
     struct fault fault;
     pthread_mutex_lock(&store->mutex);
     for (struct session_unloaded *file = store->unloaded.first, *next; file; file = next) {
