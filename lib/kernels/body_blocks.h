@@ -71,6 +71,8 @@ INLINE vec integer_at(const enum blocks_layout layout, uvec words, const int bit
         return fused_byte(words, k);
     if (layout == BYTES_OF_16 || layout == BYTES_OF_32)
         return __builtin_convertvector((ivec)(words << (24 - 8 * k)) >> 24, vec);
+    if (layout == NIBBLES_OF_32 && !HAS_NIBBLE_TABLE) /* the values begin at 0 */
+        return __builtin_convertvector((ivec)(words >> (bit + 8 * k) & 15u), vec);
     return nibble_value(words, bit + 8 * k, values);
 }
 
