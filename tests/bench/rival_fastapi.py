@@ -3,6 +3,8 @@
 
     python3 -m uvicorn --app-dir tests/bench rival_fastapi:app
 
+Debian's packages are python3-fastapi, python3-uvicorn, python3-uvloop, python3-httptools and python3-numpy.
+
 Written for speed as far as that stays natural: bodies are read without a model of pydantic, which
 would take most of the time for so many numbers, answers are made without FastAPI's encoder, and
 numpy computes in float32. JSON as POST /v1/attention has it, and tensors as bytes by the Open
