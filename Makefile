@@ -469,8 +469,8 @@ COVERAGE_SRC := $(filter $(COVERAGE_FOLDERS:%=tests/%/%),$(TEST_SRC))
 coverage: ## how much of each room the suite runs, by gcov, at build/coverage; RAISE=yes raises the floors, COVERAGE_FOLDERS=unit runs a part
 	@deploy/install-packages.sh build build-tests test
 	@find $(BUILD)/coverage -name '*.gcda' -delete 2>/dev/null || true
-	@$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD)/coverage CFLAGS='-O0 -g1' WARNINGS= COVERED=--coverage \
-	    LDFLAGS=--coverage coverage-programs
+	@$(MAKE) --no-print-directory -j$(JOBS) BUILD=$(BUILD)/coverage CFLAGS='-O0 -g1 -DWITH_GCOV' WARNINGS= \
+	    COVERED=--coverage LDFLAGS=--coverage coverage-programs
 	@SLOW=4 tests/run $(BUILD)/coverage/$(COMPILER) coverage '$(COVERAGE_FOLDERS)' | tail -n 20
 	@tests/check-coverage $(if $(RAISE),--raise) $(BUILD)/coverage/$(COMPILER)
 
