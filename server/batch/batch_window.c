@@ -148,7 +148,7 @@ static bool hand_in(struct batch_window *window, struct batch_place *place, char
         wrong = of_body;
     place->state = BATCH_COMPUTED;
     place->held_bytes = request.body.size;
-    place->was_alone = window->computed_count++ == 0;
+    window->alone = window->computed_count++ == 0 ? place : NULL;
     window->held_bytes += place->held_bytes;
     if (wrong.code != FAULT_NONE)
         exchange_fail(exchange, &wrong);
@@ -304,11 +304,13 @@ static bool take(struct batch_window *window, const struct local_answer *answer,
                  struct fault *fault)
 {
     struct batch_place *place = answer->owner;
+    const bool was_alone = window->alone == place;
     bool good = true;
+    window->alone = NULL;
     window->computed_count--;
     window->held_bytes -= place->held_bytes;
     place->held_bytes = 0;
-    if (is_of_load(answer->code) && !place->was_alone) {
+    if (is_of_load(answer->code) && !was_alone) {
         note_refusal(window, place);
     } else {
         good = write_answer(place, answer, fault);

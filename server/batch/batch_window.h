@@ -21,9 +21,9 @@ struct batch_place {
     enum batch_state state;
     int64_t number, offset; /* of the line; of an end the number is the next chunk's */
     size_t size;
-    size_t held_bytes;      /* of its body while it is computed, then of its answer */
-    int refusals;           /* for load, so far */
-    bool has_id, was_alone; /* nothing else was computed when it was handed in */
+    size_t held_bytes; /* of its body while it is computed, then of its answer */
+    int refusals;      /* for load, so far */
+    bool has_id;
     size_t id_size;
     char id[BATCH_ID_MAX + 1];
     struct text answer; /* the line of its answer, once it is there */
@@ -34,13 +34,14 @@ struct batch_place {
 struct batch_window {
     struct service *service;
     struct local *local;
-    const char *accept;         /* of all requests */
-    struct batch_place *places; /* [BATCH_WINDOW_MAX], malloc'd */
-    int64_t first, next;        /* numbers of places, of which the rest is the index */
-    int64_t computed_count;     /* places that are computed now */
-    int64_t computed_max;       /* falls where the daemon refuses, and rises again */
-    int64_t refused_count;      /* places that are to be handed in again */
-    size_t held_bytes;          /* of answers and of bodies that are computed */
+    const char *accept;              /* of all requests */
+    struct batch_place *places;      /* [BATCH_WINDOW_MAX], malloc'd */
+    int64_t first, next;             /* numbers of places, of which the rest is the index */
+    int64_t computed_count;          /* places that are computed now */
+    const struct batch_place *alone; /* is computed, and nothing was beside it; NULL: none */
+    int64_t computed_max;            /* falls where the daemon refuses, and rises again */
+    int64_t refused_count;           /* places that are to be handed in again */
+    size_t held_bytes;               /* of answers and of bodies that are computed */
     size_t held_bytes_max;
     void *ids; /* tsearch(3): of the chunk that is read */
 };

@@ -7,6 +7,7 @@
 #include "daemon.h"
 #include "fixture.h"
 #include "openapi_calls.h"
+#include "request_text.h"
 #include "tensor_body.h"
 #include "test.h"
 #include "word_model.h"
@@ -348,6 +349,29 @@ TEST(what_the_queue_has_no_room_for_waits)
     assert_int_equal(batch_expect_same("whole", "queue"), BATCH_LINES / BATCH_CHUNK);
     free(batch_command(SMALL " --memory-max 1MiB", "many", "memory", 3));
     assert_int_equal(batch_expect_same("whole", "memory"), BATCH_LINES / BATCH_CHUNK);
+}
+
+/* Each line alone has room, two have not. The first one is handed in alone, and others join it. */
+TEST(what_memory_has_no_room_for_beside_others_waits)
+{
+    FILE *file = fopen(fixture_path("wide"), "w");
+    assert_non_null(file);
+    for (int i = 0; i < 24; i++) {
+        struct request_text query = { 0 };
+        request_text_random(&query, (uint64_t)i, 160, 2);
+        fprintf(file,
+                "{\"custom_id\":\"%d\",\"method\":\"POST\",\"url\":\"/v1/attention\",\"body\":"
+                "{\"model\":\"sdpa\",\"outputs\":[\"weights\"],\"query\":%s}}\n",
+                i, query.data);
+        free(query.data);
+    }
+    assert_int_equal(fclose(file), 0);
+    free(batch_command("--out OUT REQUESTS", "wide", "wide-whole", 0));
+    static const char *const outs[] = { "wide-0", "wide-1", "wide-2", "wide-3", "wide-4" };
+    for (size_t i = 0; i < sizeof outs / sizeof outs[0]; i++) {
+        free(batch_command("--out OUT REQUESTS --memory-max 1MiB --workers 3", "wide", outs[i], 0));
+        assert_int_equal(batch_expect_same("wide-whole", outs[i]), 1);
+    }
 }
 
 /* ---------------------------------------------------------------- lines that are wrong -- */
