@@ -304,12 +304,12 @@ static bool take(struct batch_window *window, const struct local_answer *answer,
                  struct fault *fault)
 {
     struct batch_place *place = answer->owner;
-    const bool was_alone = window->alone == place;
     bool good = true;
-    window->alone = NULL;
     window->computed_count--;
     window->held_bytes -= place->held_bytes;
     place->held_bytes = 0;
+    const bool was_alone = window->alone == place;
+    window->alone = NULL;
     if (is_of_load(answer->code) && !was_alone) {
         note_refusal(window, place);
     } else {
