@@ -72,7 +72,7 @@ INLINE vec integer_at(const enum blocks_layout layout, uvec words, const int bit
     if (layout == BYTES_OF_16 || layout == BYTES_OF_32)
         return __builtin_convertvector((ivec)(words << (24 - 8 * k)) >> 24, vec);
     if (layout == NIBBLES_OF_32 && !HAS_NIBBLE_TABLE) /* the values begin at 0 */
-        return __builtin_convertvector((ivec)(words >> (bit + 8 * k) & 15u), vec);
+        return nibble_number(words, bit + 8 * k);
     return nibble_value(words, bit + 8 * k, values);
 }
 
@@ -328,10 +328,10 @@ static void project_blocks_tile(const struct blocks_kind *kind, const struct blo
         for (int64_t c = 0; c < lanes->columns; c += ATTN_PROJECT_PART) {
             const int64_t n = at_most(weight->out - o, PROJECT_STEP);
             const int64_t columns = at_most(lanes->columns - c, ATTN_PROJECT_PART);
-            const struct project_part part = { wide, PROJECT_WIDE, n, columns, { 0 } };
+            const struct project_part part = { wide, PROJECT_WIDE_STRIDE, n, columns, { 0 } };
             for (int64_t j = 0; j < n; j++) {
                 const uint8_t *blocks = blocks_at(kind, weight, o + j, i + c);
-                kind->unpack(wide + j * PROJECT_WIDE, blocks, columns / kind->numbers);
+                kind->unpack(wide + j * PROJECT_WIDE_STRIDE, blocks, columns / kind->numbers);
                 for (int64_t at = 0; at < columns / kind->numbers * kind->bytes; at += 64)
                     prefetch_number(blocks, at + PROJECT_STEP * stride);
             }

@@ -47,6 +47,12 @@ struct blocks_rows {
 
 /* --------------------------------------------------------------------------------- nibbles -- */
 
+/* The nibble at this bit of each word, from 0 to 15. */
+INLINE vec nibble_number(uvec words, const int bit)
+{
+    return __builtin_convertvector((ivec)(words >> bit & 15u), vec);
+}
+
 #if VEC_BYTES == 64 && defined(__AVX512F__) && !defined(__clang__)
 #define HAS_NIBBLE_TABLE true
 
@@ -61,7 +67,7 @@ INLINE vec nibble_value(uvec words, const int bit, vec values)
 /* The values begin at the first one and are one apart. */
 INLINE vec nibble_value(uvec words, const int bit, vec values)
 {
-    return __builtin_convertvector((ivec)(words >> bit & 15u), vec) + values;
+    return nibble_number(words, bit) + values;
 }
 #endif
 

@@ -41,12 +41,12 @@ enum { PROJECT_GROUPS_MAX = 2, PROJECT_SHORT_BYTES = 4096 };
 enum { PROJECT_TILE = 512, PROJECT_PANEL = BLOCK_VECTORS * LANES };
 
 /* Outputs that meet a panel, one part of the inputs at a time, before the next panel does: as many
- * as make up for bringing it to the first cache. A single panel does not fit there. PROJECT_WIDE is
- * the stride of rows of widened parameters, chosen so that neighbouring rows do not share a place
- * in the cache. */
+ * as make up for bringing it to the first cache. A panel of all rows is too large for that cache,
+ * and few outputs meet it. PROJECT_WIDE_STRIDE is the stride of rows of widened parameters, chosen
+ * so that neighbouring rows do not share a place in the cache. */
 enum {
     PROJECT_STEP = (int)PROJECT_PANEL < (int)ATTN_PROJECT_ROWS_MAX ? 48 : 12,
-    PROJECT_WIDE = ATTN_PROJECT_PART + 16
+    PROJECT_WIDE_STRIDE = ATTN_PROJECT_PART + 16
 };
 
 /* Outputs whose sums with all rows fill a part of the first cache: a multiple of the outputs that
@@ -55,7 +55,7 @@ enum { PROJECT_GROUP = 48 };
 
 _Static_assert(PROJECT_TILE % ATTN_PROJECT_PART == 0, "a tile is made of parts");
 _Static_assert((ATTN_PROJECT_OUTPUTS_MAX + PROJECT_TILE) * ATTN_PROJECT_ROWS_MAX
-                       + PROJECT_STEP * PROJECT_WIDE
+                       + PROJECT_STEP * PROJECT_WIDE_STRIDE
                    <= ATTN_PROJECT_WORK,
                "sums, a tile of rows and a block of widened parameters have room");
 _Static_assert((ATTN_PROJECT_ROWS_MAX + ATTN_WIDTH_MAX) * PROJECT_TILE <= ATTN_PROJECT_WORK,
@@ -523,9 +523,10 @@ INLINE void project_step(const enum attn_numbers kind, float *sums_t,
         if (kind != ATTN_NUMBERS_F32) {
             for (int64_t o = 0; o < out; o++)
                 (kind == ATTN_NUMBERS_F16 ? widen_f16 : widen_bf16)(
-                    wide + o * PROJECT_WIDE, (const uint16_t *)from + o * weight_stride, part.n);
+                    wide + o * PROJECT_WIDE_STRIDE, (const uint16_t *)from + o * weight_stride,
+                    part.n);
             part.weight = wide;
-            part.weight_stride = PROJECT_WIDE;
+            part.weight_stride = PROJECT_WIDE_STRIDE;
         }
         project_panels_of(sums_t, lanes, c, &part);
     }
@@ -558,7 +559,7 @@ INLINE void project_whole_rows(const enum attn_numbers kind, float *const *y, co
 {
     const int64_t width = (row_count + LANES - 1) / LANES * LANES;
     float *sums_t = work, *wide = sums_t + PROJECT_GROUP * width;
-    const struct project_lanes lanes = { wide + PROJECT_STEP * PROJECT_WIDE, width, in };
+    const struct project_lanes lanes = { wide + PROJECT_STEP * PROJECT_WIDE_STRIDE, width, in };
 
     project_rotate(&lanes, x, row_count, 0);
     for (int64_t o = 0; o < out; o += PROJECT_GROUP) {
@@ -577,7 +578,7 @@ INLINE void project_many(const enum attn_numbers kind, float *const *y, const fl
     const int64_t width = (row_count + LANES - 1) / LANES * LANES;
     float *sums_t = work, *tile = sums_t + out * width, *wide = tile + PROJECT_TILE * width;
 
-    if ((PROJECT_GROUP + in) * width + PROJECT_STEP * PROJECT_WIDE <= ATTN_PROJECT_WORK) {
+    if ((PROJECT_GROUP + in) * width + PROJECT_STEP * PROJECT_WIDE_STRIDE <= ATTN_PROJECT_WORK) {
         project_whole_rows(kind, y, x, row_count, weight, weight_stride, bias, out, in, work);
         return;
     }
