@@ -106,10 +106,8 @@ bool batch_source_open(struct batch_source *source, struct fault *fault)
     source->buffer = malloc(BLOCK_BYTES);
     source->capacity = BLOCK_BYTES;
     sha256_begin(&hash);
-    bool good = source->buffer != NULL;
-    if (!good)
-        fault_no_memory(fault);
-    else if (fstat(source->file, &status) != 0 || !S_ISREG(status.st_mode))
+    bool good = source->buffer || fault_no_memory(fault);
+    if (good && (fstat(source->file, &status) != 0 || !S_ISREG(status.st_mode)))
         good = fault_set(fault, FAULT_STORAGE,
                          "%s is no plain file; a batch reads its requests again where it goes on",
                          source->path);

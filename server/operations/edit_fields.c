@@ -16,9 +16,13 @@
 
 enum list_of { OF_NUMBERS = 1, OF_RANGES = 2, OF_BOTH = OF_NUMBERS | OF_RANGES };
 
-static const char *const LIST_WORDS[] = { [OF_NUMBERS] = "integers",
-                                          [OF_RANGES] = "ranges [first, end)",
-                                          [OF_BOTH] = "integers and ranges [first, end)" };
+static const struct {
+    const char *one, *all;
+} LIST_WORDS[] = {
+    [OF_NUMBERS] = { "an integer", "integers" },
+    [OF_RANGES] = { "a range [first, end)", "ranges [first, end)" },
+    [OF_BOTH] = { "an integer or a range [first, end)", "integers and ranges [first, end)" },
+};
 
 /* A whole number that a float holds exactly. */
 static bool read_whole(float number, int64_t *into)
@@ -32,9 +36,6 @@ static bool read_whole(float number, int64_t *into)
 static bool refuse_child(struct field_reader *reader, int64_t i, const float *values, int64_t size,
                          enum list_of of)
 {
-    static const char *const WORDS[] = { [OF_NUMBERS] = "an integer",
-                                         [OF_RANGES] = "a range [first, end)",
-                                         [OF_BOTH] = "an integer or a range [first, end)" };
     char pointer[FAULT_POINTER_MAX], index[24], came[64];
     memcpy(pointer, reader->pointer, sizeof pointer);
     snprintf(index, sizeof index, "%" PRId64, i);
@@ -47,7 +48,7 @@ static bool refuse_child(struct field_reader *reader, int64_t i, const float *va
         snprintf(came, sizeof came, "a list of %" PRId64 " numbers", size);
     return fault_set_at(reader->fault, pointer, FAULT_OPTION,
                         "%s[%" PRId64 "] is %s; expected %s up to 16777216", reader->name, i, came,
-                        WORDS[of]);
+                        LIST_WORDS[of].one);
 }
 
 /* Child number i, whose numbers are values[size], or the number *values where size is -1. */
@@ -72,13 +73,13 @@ static bool read_list_of(struct field_reader *reader, const struct value *value,
     if (value->kind != VALUE_NUMBERS || value->numbers->has_bool || value->numbers->has_null)
         return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
                             "%s is %s; expected a list of %s%s", reader->name, value_words(value),
-                            LIST_WORDS[of], may_be_all ? ", or \"all\"" : "");
+                            LIST_WORDS[of].all, may_be_all ? ", or \"all\"" : "");
     const int64_t count =
         value->numbers->count > 0 ? json_numbers_children(value->numbers, NULL) : 0;
     if (count < 0)
         return fault_set_at(reader->fault, reader->pointer, FAULT_TYPE,
                             "%s has lists in lists; expected a list of %s", reader->name,
-                            LIST_WORDS[of]);
+                            LIST_WORDS[of].all);
     int64_t *sizes = arena_calloc(reader->arena, (size_t)count, sizeof *sizes);
     list->ranges = arena_calloc(reader->arena, (size_t)count, sizeof *list->ranges);
     if (!sizes || !list->ranges)

@@ -547,8 +547,8 @@ struct session *session_store_find_to_call(struct session_store *store, const ch
 int64_t session_store_list(struct session_store *store, const struct access_key *key, int64_t after,
                            struct session **held, int64_t count, int64_t *total)
 {
-    const bool sees_all = !key || access_key_may(key, ACCESS_SESSIONS_ALL);
-    const struct access_account *account = key ? key->account : NULL;
+    const bool sees_all = access_key_may(key, ACCESS_SESSIONS_ALL);
+    const struct access_account *account = sees_all ? NULL : key->account;
     struct session *session;
     int64_t next = 0, number = 0, found = 0;
     pthread_mutex_lock(&store->mutex);

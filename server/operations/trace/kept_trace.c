@@ -111,11 +111,13 @@ bool kept_trace_make_embeddings(struct kept_trace *kept, int stream, int64_t cou
 const struct kept_states *kept_trace_states(const struct kept_trace *kept, int place, int stream,
                                             int64_t layer)
 {
-    const bool is_embedded = place == EDIT_EMBEDDINGS;
-    const struct kept_states *states = is_embedded ? &kept->embeddings[stream] : NULL;
-    for (int64_t i = 0; !is_embedded && !states && i < kept->layer_count; i++)
-        if (kept->layers[i].number == layer)
-            states = &kept->layers[i].states[place];
+    const struct kept_states *states = NULL;
+    if (place == EDIT_EMBEDDINGS)
+        states = &kept->embeddings[stream];
+    else
+        for (int64_t i = 0; !states && i < kept->layer_count; i++)
+            if (kept->layers[i].number == layer)
+                states = &kept->layers[i].states[place];
     return states && states->rows ? states : NULL;
 }
 
