@@ -22,7 +22,7 @@ enum { LONG_ROWS = 4096, SHORT_ROWS = 16 };
 
 static void start(const char *flag, const char *value)
 {
-    daemon_start_with(&server, "--workers", "1", "--timeout", "3600s", flag, value, NULL);
+    daemon_start_with(&server, "--workers", "1", "--timeout", "86400s", flag, value, NULL);
     http_client_init(&client, server.port);
 }
 
@@ -159,7 +159,7 @@ TEST(a_batch_leaves_places)
     };
     struct http_raw raw;
     key_file_write(fixture_path("keys"), keys);
-    daemon_start_with(&server, "--workers", "1", "--timeout", "3600s", "--queue-max", "8", "--keys",
+    daemon_start_with(&server, "--workers", "1", "--timeout", "86400s", "--queue-max", "8", "--keys",
                       fixture_path("keys"), NULL);
     http_client_init(&client, server.port);
     begin_greedy(&raw, 1000);

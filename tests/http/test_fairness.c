@@ -98,7 +98,7 @@ TEST_WITH(workers_follow_the_cpus, pinned_workers, stop)
 static int one_worker(void **state)
 {
     directory = daemon_directory_create();
-    daemon_start_with(&server, "--workers", "1", "--timeout", "3600s", "--model-control",
+    daemon_start_with(&server, "--workers", "1", "--timeout", "86400s", "--model-control",
                       "explicit", "--models", directory, NULL);
     http_client_init(&client, server.port);
     return 0;
@@ -106,7 +106,7 @@ static int one_worker(void **state)
 
 static int pinned_workers(void **state)
 {
-    daemon_start_with(&server, "--pin-workers", "--timeout", "3600s", NULL);
+    daemon_start_with(&server, "--pin-workers", "--timeout", "86400s", NULL);
     http_client_init(&client, server.port);
     return 0;
 }

@@ -223,7 +223,7 @@ enum { LONG_ROWS = 4096 }; /* seconds of work */
 
 TEST(deadline)
 {
-    daemon_start_with(&server, "--workers", "1", "--timeout", "3600s", "--queue-cost-max", "86400s",
+    daemon_start_with(&server, "--workers", "1", "--timeout", "86400s", "--queue-cost-max", "86400s",
                       NULL);
     struct http_client client;
     struct endless ahead;

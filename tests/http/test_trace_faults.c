@@ -185,7 +185,6 @@ TEST(batch_too_large)
     free(body);
 }
 
-/* Long enough to be stopped in the middle. */
 /* So many tokens that their trace takes seconds. */
 static int long_tokens(void)
 {
@@ -265,7 +264,8 @@ static int start(void **state)
 {
     fixture_make_directory(state);
     traced_model_save(directory);
-    fixture_serve("--models", directory, "--workers", "1", "--answer-max", "8MiB");
+    fixture_serve("--models", directory, "--workers", "1", "--answer-max", "8MiB", "--timeout",
+                  "86400s"); /* a sanitized daemon predicts a minute for the long trace */
     return 0;
 }
 
