@@ -22,7 +22,7 @@ enum { LONG_ROWS = 4096, SHORT_ROWS = 16 };
 
 static void start(const char *flag, const char *value)
 {
-    daemon_start_with(&server, "--workers", "1", "--timeout", "86400s", flag, value, NULL);
+    daemon_start_with(&server, "--workers", "1", DAEMON_PATIENT, flag, value, NULL);
     http_client_init(&client, server.port);
 }
 
@@ -159,8 +159,8 @@ TEST(a_batch_leaves_places)
     };
     struct http_raw raw;
     key_file_write(fixture_path("keys"), keys);
-    daemon_start_with(&server, "--workers", "1", "--timeout", "86400s", "--queue-max", "8",
-                      "--keys", fixture_path("keys"), NULL);
+    daemon_start_with(&server, "--workers", "1", DAEMON_PATIENT, "--queue-max", "8", "--keys",
+                      fixture_path("keys"), NULL);
     http_client_init(&client, server.port);
     begin_greedy(&raw, 1000);
     for (int i = 0; i < 20; i++) {

@@ -186,9 +186,8 @@ static char *endless_batch(void)
 static int start(void **state)
 {
     directory = daemon_directory_create();
-    daemon_start_with(&server, "--workers", "1", "--timeout", "86400s", "--models", directory,
-                      "--model-control", "explicit", "--queue-cost-max", "86400s", "--answer-max",
-                      "8GiB", NULL);
+    daemon_start_with(&server, "--workers", "1", DAEMON_PATIENT, "--models", directory,
+                      "--model-control", "explicit", "--answer-max", "8GiB", NULL);
     http_client_init(&client, server.port);
     endless = endless_batch();
     cancelled = answer_metric(&client, LEFT_WAITING);

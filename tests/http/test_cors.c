@@ -394,8 +394,8 @@ TEST(come_again)
     char value[20];
     fixture_stop(state);
     daemon_directory_write(directory, "broken.safetensors", "no model", 8);
-    fixture_serve("--models", directory, "--queue-max", "1", "--timeout", "86400s",
-                  "--allow-origin", "https://app.example");
+    fixture_serve("--models", directory, "--queue-max", "1", DAEMON_PATIENT, "--allow-origin",
+                  "https://app.example");
     endless_begin_any(&endless, &client);
     struct http_response response = ask("POST /v1/attention", "127.0.0.1", ALLOWED OF_JSON, GOOD);
     assert_non_null(http_response_header(&response, "Retry-After", value, sizeof value));

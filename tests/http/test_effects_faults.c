@@ -255,7 +255,7 @@ TEST(a_trace_that_ends_in_a_sweep)
     static const char KEEP[] = "{\"model\":\"llama\",\"tokens\":[3],\"outputs\":[],"
                                "\"keep\":\"5m\",\"states\":true}";
     assert_int_equal(fixture_stop(NULL), 0);
-    fixture_serve("--models", directory, "--timeout", "86400s");
+    fixture_serve("--models", directory, DAEMON_PATIENT);
     cJSON *kept = answer_post(&client, "/v1/trace", KEEP);
     const char *trace = cJSON_GetStringValue(cJSON_GetObjectItem(kept, "trace"));
     char path[128], *body = sweep_body(trace);
@@ -284,7 +284,7 @@ TEST(a_client_that_leaves)
     char head[256], *body = long_body(2000, ROWS_OF_LAYERS);
     struct http_raw raw;
     assert_int_equal(fixture_stop(NULL), 0);
-    fixture_serve("--models", directory, "--timeout", "86400s");
+    fixture_serve("--models", directory, DAEMON_PATIENT);
     snprintf(head, sizeof head,
              "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %zu\r\n"
              "Content-Type: application/json\r\nX-Timeout-Ms: 100000000\r\n\r\n",

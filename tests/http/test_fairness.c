@@ -98,15 +98,15 @@ TEST_WITH(workers_follow_the_cpus, pinned_workers, stop)
 static int one_worker(void **state)
 {
     directory = daemon_directory_create();
-    daemon_start_with(&server, "--workers", "1", "--timeout", "86400s", "--model-control",
-                      "explicit", "--models", directory, NULL);
+    daemon_start_with(&server, "--workers", "1", DAEMON_PATIENT, "--model-control", "explicit",
+                      "--models", directory, NULL);
     http_client_init(&client, server.port);
     return 0;
 }
 
 static int pinned_workers(void **state)
 {
-    daemon_start_with(&server, "--pin-workers", "--timeout", "86400s", NULL);
+    daemon_start_with(&server, "--pin-workers", DAEMON_PATIENT, NULL);
     http_client_init(&client, server.port);
     return 0;
 }

@@ -223,8 +223,7 @@ enum { LONG_ROWS = 4096 }; /* seconds of work */
 
 TEST(deadline)
 {
-    daemon_start_with(&server, "--workers", "1", "--timeout", "86400s", "--queue-cost-max",
-                      "86400s", NULL);
+    daemon_start_with(&server, "--workers", "1", DAEMON_PATIENT, NULL);
     struct http_client client;
     struct endless ahead;
     http_client_init(&client, server.port);

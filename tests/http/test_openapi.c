@@ -267,8 +267,8 @@ TEST(overloaded)
     struct http_client own;
     struct endless slow;
     daemon_start_with(&other, "--models", directory, "--model-control", "explicit", "--queue-max",
-                      "1", "--workers", "1", "--timeout", "86400s", "--explorer", "off",
-                      "--move-to", "http://127.0.0.1:1", NULL);
+                      "1", "--workers", "1", DAEMON_PATIENT, "--explorer", "off", "--move-to",
+                      "http://127.0.0.1:1", NULL);
     http_client_init(&own, other.port);
     make_session(&own, "s");
     make_session(&own, "e");

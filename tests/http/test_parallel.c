@@ -188,7 +188,7 @@ TEST(equal_bits_of_a_model)
 
 static int start(void **state)
 {
-    daemon_start_with(&server, "--timeout", "86400s", NULL);
+    daemon_start_with(&server, DAEMON_PATIENT, NULL);
     return 0;
 }
 

@@ -21,14 +21,14 @@ static int start(void **state)
     (void)state;
     directory = daemon_directory_create();
     key_file_write(fixture_path("keys"), KEYS);
-    fixture_serve("--models", "examples/models", "--workers", "1", "--timeout", "86400s");
+    fixture_serve("--models", "examples/models", "--workers", "1", DAEMON_PATIENT);
     return 0;
 }
 
 static void restart_with_keys(void)
 {
     fixture_stop(NULL);
-    fixture_serve("--models", "examples/models", "--workers", "1", "--timeout", "86400s", "--keys",
+    fixture_serve("--models", "examples/models", "--workers", "1", DAEMON_PATIENT, "--keys",
                   fixture_path("keys"));
 }
 

@@ -258,8 +258,7 @@ TEST(drain_max_under_load)
     struct http_client client;
     struct http_background background[COUNT];
     /* The daemon takes all of them, however long it predicts that they take. */
-    daemon_start_with(&replicas[0], "--workers", "1", "--drain-max", "300ms", "--timeout", "86400s",
-                      NULL);
+    daemon_start_with(&replicas[0], "--workers", "1", "--drain-max", "300ms", DAEMON_PATIENT, NULL);
     http_client_init(&client, replicas[0].port);
     char *slow = request_text_slow(&client, 2, "");
     for (int i = 0; i < COUNT; i++)

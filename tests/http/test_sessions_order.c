@@ -218,7 +218,7 @@ static void begin_endless(struct http_raw *raw, struct http_client *own, const c
 
 static void start_patient(struct daemon *other, struct http_client *own)
 {
-    daemon_start_with(other, "--timeout", "86400s", "--workers", "2", NULL);
+    daemon_start_with(other, DAEMON_PATIENT, "--workers", "2", NULL);
     http_client_init(own, other->port);
 }
 

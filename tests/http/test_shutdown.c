@@ -249,8 +249,7 @@ TEST(unsent_bodies_do_not_hold_it)
 /* A request that outlives --drain-max is given up, and the exit is still in order. */
 TEST(drain_max)
 {
-    daemon_start_with(&server, "--workers", "1", "--drain-max", "300ms", "--timeout", "86400s",
-                      NULL);
+    daemon_start_with(&server, "--workers", "1", "--drain-max", "300ms", DAEMON_PATIENT, NULL);
     struct http_client client;
     struct endless long_one;
     http_client_init(&client, server.port);

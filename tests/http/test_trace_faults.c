@@ -264,8 +264,7 @@ static int start(void **state)
 {
     fixture_make_directory(state);
     traced_model_save(directory);
-    fixture_serve("--models", directory, "--workers", "1", "--answer-max", "8MiB", "--timeout",
-                  "86400s"); /* a sanitized daemon predicts a minute for the long trace */
+    fixture_serve("--models", directory, "--workers", "1", "--answer-max", "8MiB", DAEMON_PATIENT);
     return 0;
 }
 

@@ -41,6 +41,10 @@ const char *daemon_program(void);
  * happen. options may be NULL. The daemon dies with this process. */
 void daemon_start(struct daemon *server, const struct daemon_options *options);
 
+/* The flag of a daemon that gets long requests. A daemon refuses what comes beside more predicted
+ * work than --timeout, and a sanitized one may predict an hour. */
+#define DAEMON_PATIENT "--timeout", "86400s"
+
 /* daemon_start() with arguments alone; the list ends with NULL. */
 void daemon_start_with(struct daemon *server, const char *argument, ...) __attribute__((sentinel));
 

@@ -3,8 +3,7 @@
  *
  * It holds a worker as long as a test needs it, on any machine and under any load, and costs
  * nothing afterwards. So a test can wait for what it wants to see. The daemon must run with
- * --timeout 86400s: it refuses what comes beside more predicted work than that, and a sanitized one
- * may predict an hour. */
+ * DAEMON_PATIENT. */
 #ifndef ENDLESS_H
 #define ENDLESS_H
 

@@ -75,10 +75,10 @@ TEST(a_batch_is_of_the_share_whose_turn_comes_first)
 static void free_share(int i)
 {
     struct job_share *share = callers[i].job.share;
-    if (!atomic_load(&callers[i].done_count))
+    while (!atomic_load(&callers[i].done_count)) {
         atomic_store(&long_holder.held, false);
-    while (!atomic_load(&callers[i].done_count))
         usleep(100);
+    }
     memset(share, 0xff, sizeof *share);
     free(share);
 }
